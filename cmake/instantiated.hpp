@@ -1,7 +1,8 @@
 /// @file
-/// The beginning of every set of precompiled headers. A source instantiates, at its end, each function template that an
-/// inline function of the headers calls, whether the source uses it or not: with <string>, <cmath> and <memory>, a tenth of
-/// a second. Functions that a constant expression has called are in the precompiled headers instead.
+/// The beginning of every set of precompiled headers. A source instantiates, at its end, each function
+/// template that an inline function of the headers calls, whether the source uses it or not: with <string>,
+/// <cmath> and <memory>, a tenth of a second. Functions that a constant expression has called are in the
+/// precompiled headers instead.
 #pragma once
 
 #include <bits/c++config.h>

@@ -2,8 +2,8 @@
 
     keep_report.py NVCC ARGUMENT... -o OBJECT ...
 
-CMake uses it as compiler launcher if FA_PTXAS_REPORT is ON. Writes OBJECT.ptxas, prints the rest of the compiler's
-output, and exits with its status.
+CMake uses it as compiler launcher if FA_PTXAS_REPORT is ON. Writes OBJECT.ptxas, prints the rest of the
+compiler's output, and exits with its status.
 """
 
 import subprocess

@@ -41,16 +41,12 @@ def main():
     step = 1e-3 * np.random.default_rng(0).standard_normal(o.shape)
     by_difference = loss(o + step, v) - loss(o - step, v)  # exact: L is quadratic
     by_gradient = 2 * (d_o * step).sum()
-    print(
-        f"L = {loss(o, v):.1f}, difference of L {by_difference:.9f}, by dO {by_gradient:.9f}"
-    )
+    print(f"L = {loss(o, v):.1f}, difference of L {by_difference:.9f}, by dO {by_gradient:.9f}")
     if abs(by_difference - by_gradient) > 1e-9 * abs(by_gradient):
         sys.exit("error: not the gradient of this loss; nothing written")
 
     stored = d_o.astype(np.float16)
-    print(
-        f"dO from {stored.min():.2f} to {stored.max():.2f}, root of the mean square {d_o.std():.2f}"
-    )
+    print(f"dO from {stored.min():.2f} to {stored.max():.2f}, root of the mean square {d_o.std():.2f}")
     print(f"{stored.dtype}, C order, {list(stored.shape)}")
     np.save(HERE / "do.npy", stored)
     print(hashlib.sha256((HERE / "do.npy").read_bytes()).hexdigest(), " do.npy")

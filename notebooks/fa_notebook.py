@@ -85,9 +85,7 @@ def is_built(chapter: str) -> bool:
     return os.access(program(chapter), os.X_OK)
 
 
-def run(
-    chapter: str, variant: str = "all", ranks: int = 0, **options: object
-) -> dict[str, dict]:
+def run(chapter: str, variant: str = "all", ranks: int = 0, **options: object) -> dict[str, dict]:
     """Runs a chapter's program. Returns the entries of its JSON, by variant.
 
     Options are the program's own: run("05", seq_q=256, causal=True) runs ch05.. --seq-q 256 --causal.
@@ -128,7 +126,9 @@ def hbm_bytes(entry: dict, which: str = "counted") -> int:
 
 
 def fragment_maps() -> ModuleType:
-    """tools/docs/fragment_maps.py, the maps of chapter 06's kernel.cuh: a notebook imports only from its own folder."""
+    """tools/docs/fragment_maps.py, the maps of chapter 06's kernel.cuh: a notebook imports only from its own
+    folder.
+    """
     path = ROOT / "tools" / "docs" / "fragment_maps.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
@@ -232,9 +232,7 @@ def ladder(
     axes.margins(x=0.12, y=0.02)
 
 
-def draw_cell(
-    axes: Axes, row: int, col: int, text: object, colour: str, strong: bool
-) -> None:
+def draw_cell(axes: Axes, row: int, col: int, text: object, colour: str, strong: bool) -> None:
     """A cell of a matrix. @param strong  whether it is highlighted"""
     alpha = 0.95 if strong else 0.25
     axes.add_patch(Rectangle((col, row), 1, 1, color=colour, alpha=alpha, linewidth=0))
@@ -251,9 +249,7 @@ def matrix_axes(axes: Axes, rows: int, cols: int, title: str) -> None:
     axes.grid(visible=False)
 
 
-def draw_owners(
-    axes: Axes, lane_of: np.ndarray, register_of: np.ndarray, lane: int, title: str
-) -> None:
+def draw_owners(axes: Axes, lane_of: np.ndarray, register_of: np.ndarray, lane: int, title: str) -> None:
     """Which lane holds which element; the colour shows the register. @param lane  is highlighted"""
     for (row, col), owner in np.ndenumerate(lane_of):
         colour = COLOURS[register_of[row, col]]
@@ -270,9 +266,7 @@ def name_registers(axes: Axes) -> None:
     axes.legend(ncols=4, handletextpad=0, **place)
 
 
-def draw_banks(
-    axes: Axes, group_of: Sequence[Sequence[int]], chunk: int, title: str
-) -> None:
+def draw_banks(axes: Axes, group_of: Sequence[Sequence[int]], chunk: int, title: str) -> None:
     """Which banks hold the chunks of eight rows. @param group_of  row, chunk -> which four of the 32 banks"""
     for row, groups in enumerate(group_of):
         for part, group in enumerate(groups):

@@ -1,8 +1,10 @@
 """What other compilers say about the code, and what host code does under AddressSanitizer and UBSan.
 
-    python3 -m tests.compilers nvcc TARGET    compiles a chapter for its oldest GPUs, where an instruction that they lack is an
+    python3 -m tests.compilers nvcc TARGET    compiles a chapter for its oldest GPUs, where an instruction
+                                              that they lack is an
                                               error; no spills, no serialised wgmma
-    python3 -m tests.compilers clang TARGET   compiles with clang++ and sanitizers, and runs the target if it is a test
+    python3 -m tests.compilers clang TARGET   compiles with clang++ and sanitizers, and runs the target if it
+    is a test
 
 Exit status: 77, for which ctest reports a skipped test, if the compiler is not installed.
 """
@@ -39,9 +41,7 @@ def nvcc(target: str) -> None:
     call("cmake", "--build", "--preset=cuda", "--target", target)
     for kernels in check_spills.DEFAULT:
         if kernels.split(":")[0] == target.removeprefix("ch"):
-            call(
-                sys.executable, "tests/chapters/check_spills.py", "build/cuda", kernels
-            )
+            call(sys.executable, "tests/chapters/check_spills.py", "build/cuda", kernels)
 
 
 def clang(target: str) -> None:

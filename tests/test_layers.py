@@ -1,7 +1,7 @@
 """Dependencies between the folders point one way. Fails if an #include breaks this rule.
 
-chapters -> harness -> diagnosis -> attention -> device, with gpusim below device, baselines next to harness, and the C++ code of
-tools above device. Run by ctest, without arguments.
+chapters -> harness -> diagnosis -> attention -> device, with gpusim below device, baselines next to harness,
+and the C++ code of tools above device. Run by ctest, without arguments.
 """
 
 import re
@@ -21,8 +21,8 @@ ALLOWED = {
     "tools": {"device"},
     "chapters": {"harness", "baselines", "attention", "device"},
 }
-# The only place where the harness asks the simulator for its observations; and rules of the driver, which are written
-# down once.
+# The only place where the harness asks the simulator for its observations; and rules of the driver, which are
+# written down once.
 EXCEPTIONS = {
     ("common/harness/backend_sim.cpp", "gpusim"),
     ("common/device/tensor_map_rules.hpp", "gpusim"),
@@ -51,9 +51,7 @@ def violations(root: Path) -> list[str]:
                     continue
                 if match[1] in allowed or (name, match[1]) in EXCEPTIONS:
                     continue
-                found.append(
-                    f"{name}:{number}: {folder} may include {sorted(allowed)}, not {match[1]}"
-                )
+                found.append(f"{name}:{number}: {folder} may include {sorted(allowed)}, not {match[1]}")
             if folder == "chapters" and "gpusim" in path.read_text():
                 found.append(f"{name}: a chapter knows nothing of the simulator")
     return found
@@ -61,12 +59,8 @@ def violations(root: Path) -> list[str]:
 
 if __name__ == "__main__":
     problems = violations(ROOT)
-    files = sum(
-        1 for f in ALLOWED for p in (ROOT / f).rglob("*") if p.suffix in SUFFIXES
-    )
+    files = sum(1 for f in ALLOWED for p in (ROOT / f).rglob("*") if p.suffix in SUFFIXES)
     if files < 20:
-        sys.exit(
-            f"only {files} source files found under {ROOT}: is this the repository?"
-        )
+        sys.exit(f"only {files} source files found under {ROOT}: is this the repository?")
     print(*problems, f"{files} files, {len(problems)} violations", sep="\n")
     sys.exit(1 if problems else 0)

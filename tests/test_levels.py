@@ -1,5 +1,5 @@
-"""Every test belongs to a level, the parts of .ci/all are disjoint and complete, a shallow clone works, and a test that passed
-runs again only if something changed.
+"""Every test belongs to a level, the parts of .ci/all are disjoint and complete, a shallow clone works, and a
+test that passed runs again only if something changed.
 
     python3 -m tests.test_levels BUILD_FOLDER
 """
@@ -21,9 +21,7 @@ BUILD = Path(sys.argv.pop(1)) if len(sys.argv) > 1 else levels.ROOT / "build" / 
 
 
 def every_test() -> list[levels.Test]:
-    shown = subprocess.run(
-        ["ctest", "--show-only=json-v1"], cwd=BUILD, capture_output=True, check=True
-    )
+    shown = subprocess.run(["ctest", "--show-only=json-v1"], cwd=BUILD, capture_output=True, check=True)
     return levels.tests_of(json.loads(shown.stdout))
 
 
@@ -50,9 +48,7 @@ class EveryTest(unittest.TestCase):
         with mock.patch.object(levels, "MOST_SECONDS", 1e9):
             taken, left = levels.concerned(self.every, paths)
         self.assertEqual(left, [])
-        self.assertEqual(
-            {t.name for t in taken}, {t.name for t in self.every if t.slow}
-        )
+        self.assertEqual({t.name for t in taken}, {t.name for t in self.every if t.slow})
 
     def test_shards_are_disjoint_and_complete(self):
         for parts in (1, 2, 3, 7):
@@ -223,9 +219,7 @@ class Memory(unittest.TestCase):
             for number in chosen:
                 name = self.tests[int(number) - 1].name
                 ran.append(name)
-                lines.append(
-                    f"1/3 Test #{number}: {name} ....   {self.results[name]}    0.03 sec\n"
-                )
+                lines.append(f"1/3 Test #{number}: {name} ....   {self.results[name]}    0.03 sec\n")
             process = mock.MagicMock(stdout=lines, returncode=0)
             process.__enter__.return_value = process
             return process

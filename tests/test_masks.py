@@ -1,4 +1,6 @@
-"""tools/masks.py: what its patterns are, and the files that it writes. tools/bench/masks.py: what it times with them."""
+"""tools/masks.py: what its patterns are, and the files that it writes. tools/bench/masks.py: what it times
+with them.
+"""
 
 import ast
 import contextlib

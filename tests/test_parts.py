@@ -19,9 +19,7 @@ class PartsTest(unittest.TestCase):
 
     def test_parts_have_each_case_once(self):
         for count in (1, 2, 3, 9):
-            found = [
-                case for k in range(count) for case in self.chosen(f"{k + 1}/{count}")
-            ]
+            found = [case for k in range(count) for case in self.chosen(f"{k + 1}/{count}")]
             self.assertEqual(sorted(found), CASES)
 
     def test_a_part_that_does_not_exist(self):

@@ -27,9 +27,7 @@ class Hashes(unittest.TestCase):
         path.write_text(text)
 
     def digest(self) -> str:
-        return unchanged.digest_of(
-            [*unchanged.environment(), *unchanged.contents([self.root])]
-        )
+        return unchanged.digest_of([*unchanged.environment(), *unchanged.contents([self.root])])
 
     def test_any_change_of_the_tree_counts(self):
         seen = {self.digest()}

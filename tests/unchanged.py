@@ -1,4 +1,6 @@
-"""Hashes of what tests depend on: files, the installed packages and compilers, the variables FA_* and GPUSIM_*."""
+"""Hashes of what tests depend on: files, the installed packages and compilers, the variables FA_* and
+GPUSIM_*.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +42,7 @@ def files_of(path: Path) -> Iterable[Path]:
         return
     for folder, folders, names in os.walk(path):
         if Path(folder) == ROOT:
-            folders[:] = [
-                n for n in folders if n not in NOT_OURS and not n.startswith(".")
-            ]
+            folders[:] = [n for n in folders if n not in NOT_OURS and not n.startswith(".")]
             folders += [".ci"]
         folders[:] = sorted(n for n in folders if n != "__pycache__")
         yield from (Path(folder) / name for name in sorted(names))

@@ -1,1 +1,3 @@
-"""The tools around the C++ code: the learner's command, reports, benchmarks, profiles, documentation. They prefer the standard library."""
+"""The tools around the C++ code: the learner's command, reports, benchmarks, profiles, documentation. They
+prefer the standard library.
+"""

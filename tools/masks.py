@@ -1,4 +1,5 @@
-"""Writes masks for chapter 11: patterns of blocks, documents in a packed sequence, key lengths of a padded batch.
+"""Writes masks for chapter 11: patterns of blocks, documents in a packed sequence, key lengths of a padded
+batch.
 
     python3 -m tools.masks butterfly --seq 4096 [--levels L] [--global G] OUT.npy
     python3 -m tools.masks random --seq 4096 --fraction S [--seed N] OUT.npy
@@ -6,10 +7,12 @@
     python3 -m tools.masks documents --seq 16384 [--shortest 50] [--longest 4000] [--seed N] OUT.npy
     python3 -m tools.masks lengths --batch 8 [--shortest 50] [--longest 4000] [--seed N] OUT.npy
 
-The first three write blocks of --size (default 128) queries and as many keys, uint8 [heads, rows, cols], for --block-mask.
---seq-k: if there are more or fewer keys than queries. --heads H: a pattern for each head (only `random` differs between them).
+The first three write blocks of --size (default 128) queries and as many keys, uint8 [heads, rows, cols], for
+--block-mask. --seq-k: if there are more or fewer keys than queries. --heads H: a pattern for each head (only
+`random` differs between them).
 
-documents and lengths draw the same lengths if they are given the same seed, so that one sequence can be packed and padded.
+documents and lengths draw the same lengths if they are given the same seed, so that one sequence can be
+packed and padded.
 """
 
 from __future__ import annotations
@@ -27,11 +30,12 @@ Blocks = list[list[int]]  # 1: the block exists; rows are queries
 
 
 def butterfly(rows: int, cols: int, levels: int | None = None) -> Blocks:
-    """The flat block butterfly of Chen et al. 2022 ("Pixelated butterfly"), which FlashAttention's Algorithm 5 was timed on.
+    """The flat block butterfly of Chen et al. 2022 ("Pixelated butterfly"), which FlashAttention's Algorithm
+    5 was timed on.
 
-    Blocks (i, j) with i = j, and those whose numbers differ in exactly one of the lowest `levels` bits (default: all). It is
-    the sum of the factors of a butterfly matrix. If the numbers of rows and columns are no power of two, it is cut from a
-    larger one.
+    Blocks (i, j) with i = j, and those whose numbers differ in exactly one of the lowest `levels` bits
+    (default: all). It is the sum of the factors of a butterfly matrix. If the numbers of rows and columns are
+    no power of two, it is cut from a larger one.
     """
     if levels is None:
         levels = (max(rows, cols) - 1).bit_length()
@@ -52,7 +56,9 @@ def random_blocks(rows: int, cols: int, fraction: float, dice: random.Random) ->
 
 
 def window(rows: int, cols: int, width: int) -> Blocks:
-    """Blocks less than `width` blocks away from the one where the queries stand; the last row stands at the last column."""
+    """Blocks less than `width` blocks away from the one where the queries stand; the last row stands at the
+    last column.
+    """
     shift = cols - rows
     return [[int(abs(j - i - shift) < width) for j in range(cols)] for i in range(rows)]
 
@@ -60,8 +66,7 @@ def window(rows: int, cols: int, width: int) -> Blocks:
 def with_global(pattern: Blocks, count: int) -> Blocks:
     """Adds the first rows and columns: tokens that see all others and that all others see."""
     return [
-        [int(seen or i < count or j < count) for j, seen in enumerate(row)]
-        for i, row in enumerate(pattern)
+        [int(seen or i < count or j < count) for j, seen in enumerate(row)] for i, row in enumerate(pattern)
     ]
 
 
@@ -87,9 +92,7 @@ def write_npy(path: Path, kind: str, shape: tuple[int, ...], values) -> None:
         data.byteswap()
     sizes = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
     order = "|" if kind == "u1" else "<"
-    header = (
-        f"{{'descr': '{order}{kind}', 'fortran_order': False, 'shape': ({sizes}), }}"
-    )
+    header = f"{{'descr': '{order}{kind}', 'fortran_order': False, 'shape': ({sizes}), }}"
     header += " " * (-(len(header) + 11) % 64) + "\n"
     start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
     path.write_bytes(start + data.tobytes())
@@ -105,9 +108,7 @@ def _fraction(text: str) -> float:
     except (ValueError, ZeroDivisionError):
         value = -1
     if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(
-            f"{text}: must be from 0 to 1, such as 0.25 or 1/4"
-        )
+        raise argparse.ArgumentTypeError(f"{text}: must be from 0 to 1, such as 0.25 or 1/4")
     return value
 
 
@@ -120,14 +121,10 @@ def _parser() -> argparse.ArgumentParser:
     names = parser.add_subparsers(dest="pattern", required=True, metavar="PATTERN")
     of_blocks = Arguments(add_help=False)
     of_blocks.add_argument("--seq", type=at_least(1), required=True, metavar="N")
-    of_blocks.add_argument(
-        "--seq-k", type=at_least(1), metavar="N", help="default: seq"
-    )
+    of_blocks.add_argument("--seq-k", type=at_least(1), metavar="N", help="default: seq")
     of_blocks.add_argument("--size", type=int, choices=(64, 128), default=128)
     of_blocks.add_argument("--heads", type=at_least(1), default=1, metavar="H")
-    of_blocks.add_argument(
-        "--global", type=at_least(0), default=0, metavar="G", dest="global_blocks"
-    )
+    of_blocks.add_argument("--global", type=at_least(0), default=0, metavar="G", dest="global_blocks")
     seeded = Arguments(add_help=False)
     seeded.add_argument("--seed", type=at_least(0), default=1, metavar="N")
     of_lengths = Arguments(add_help=False, parents=[seeded])
@@ -136,19 +133,13 @@ def _parser() -> argparse.ArgumentParser:
 
     of = names.add_parser("butterfly", parents=[of_blocks], help=_first_line(butterfly))
     of.add_argument("--levels", type=at_least(0), metavar="L", help="default: all")
-    of = names.add_parser(
-        "random", parents=[of_blocks, seeded], help=_first_line(random_blocks)
-    )
+    of = names.add_parser("random", parents=[of_blocks, seeded], help=_first_line(random_blocks))
     of.add_argument("--fraction", type=_fraction, required=True, metavar="S")
     of = names.add_parser("window", parents=[of_blocks], help=_first_line(window))
     of.add_argument("--blocks", type=at_least(1), required=True, metavar="W")
-    of = names.add_parser(
-        "documents", parents=[of_lengths], help="The document of each token"
-    )
+    of = names.add_parser("documents", parents=[of_lengths], help="The document of each token")
     of.add_argument("--seq", type=at_least(1), required=True, metavar="N")
-    of = names.add_parser(
-        "lengths", parents=[of_lengths], help="Key lengths of a batch"
-    )
+    of = names.add_parser("lengths", parents=[of_lengths], help="Key lengths of a batch")
     of.add_argument("--batch", type=at_least(1), required=True, metavar="B")
     for each in names.choices.values():
         each.add_argument("out", type=Path, metavar="OUT.npy")
@@ -182,9 +173,7 @@ def _write_blocks(options) -> str:
 
 def _write_lengths(options) -> str:
     if options.shortest > options.longest:
-        raise ValueError(
-            f"--shortest {options.shortest}: must not exceed --longest {options.longest}"
-        )
+        raise ValueError(f"--shortest {options.shortest}: must not exceed --longest {options.longest}")
     drawn = (options.shortest, options.longest, options.seed)
     if options.pattern == "lengths":
         lengths = draw_lengths(options.batch, *drawn)

@@ -28,9 +28,7 @@ def at_least(least: int):
         except ValueError:
             value = least - 1
         if value < least:
-            raise argparse.ArgumentTypeError(
-                f"{text}: must be a number of {least} or more"
-            )
+            raise argparse.ArgumentTypeError(f"{text}: must be a number of {least} or more")
         return value
 
     return read

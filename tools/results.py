@@ -2,8 +2,8 @@
 
     python3 -m tools.results FILE...    rewrites files; - : standard input, to standard output
 
-A row is an object in a list, with all that belongs to it. What has rows in it is opened: each of its members begins a
-line. So is an object that is longer than LONGEST.
+A row is an object in a list, with all that belongs to it. What has rows in it is opened: each of its members
+begins a line. So is an object that is longer than LONGEST.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ def _lines(value: object, indent: str) -> str:
         return text
     inner = indent + " "
     if isinstance(value, dict):
-        members = [
-            f"{json.dumps(name)}: {_lines(member, inner)}"
-            for name, member in value.items()
-        ]
+        members = [f"{json.dumps(name)}: {_lines(member, inner)}" for name, member in value.items()]
     else:
         members = [_lines(member, inner) for member in value]
     joined = f",\n{inner}".join(members)

@@ -51,9 +51,9 @@ Traffic three_passes(const Shape& shape) { return traffic_of_passes(shape, 3); }
 
 /// Why `unsafe` fails on these inputs, if it does: fp32 cannot hold the sum of exp(x) of some row.
 ///
-/// Too large: log sum exp(x) exceeds log(FLT_MAX) = 88.7. Too small: max x is below log(FLT_MIN) = -87.3, where
-/// exp(x) loses digits and eventually becomes 0. A row that holds only -inf comes out right, and so does a row
-/// with a NaN.
+/// Too large: log sum exp(x) exceeds log(FLT_MAX) = 88.7. Too small: max x is below log(FLT_MIN) = -87.3,
+/// where exp(x) loses digits and eventually becomes 0. A row that holds only -inf comes out right, and so
+/// does a row with a NaN.
 std::optional<std::string> sum_out_of_range(const Shape& shape, const TensorMap& inputs) {
   const double highest = std::log(double(FLT_MAX)), lowest = std::log(double(FLT_MIN));
   const float* x = inputs.at("x").data.data();

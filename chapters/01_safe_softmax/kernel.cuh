@@ -3,9 +3,9 @@
 /// costs when each thread reads the wrong columns.
 ///
 /// x and y are [rows, cols], fp32, row-major. Every kernel takes any rows >= 1 and any cols >= 1. A row that
-/// holds only -inf becomes zeros. A row that holds a NaN or +inf becomes NaN throughout: fmaxf() ignores a NaN,
-/// but exp(NaN - m) and exp(inf - inf) are NaN, and so is every sum that contains them. (`unsafe` subtracts no
-/// maximum: its exp(inf) is inf.)
+/// holds only -inf becomes zeros. A row that holds a NaN or +inf becomes NaN throughout: fmaxf() ignores a
+/// NaN, but exp(NaN - m) and exp(inf - inf) are NaN, and so is every sum that contains them. (`unsafe`
+/// subtracts no maximum: its exp(inf) is inf.)
 #pragma once
 
 #include <cuda_runtime.h>
@@ -51,8 +51,8 @@ __global__ void __launch_bounds__(kBlockThreads)
 
 /// Safe softmax: y[r, c] = exp(x[r, c] - m_r) / sum_j exp(x[r, j] - m_r), where m_r is the row's maximum.
 ///
-/// One change: a first pass finds m, and every exponent is relative to it. Any m gives the same quotient, but if
-/// m is the maximum, no term exceeds 1 and at least one term is 1, so the sum is between 1 and cols.
+/// One change: a first pass finds m, and every exponent is relative to it. Any m gives the same quotient, but
+/// if m is the maximum, no term exceeds 1 and at least one term is 1, so the sum is between 1 and cols.
 /// (Milakov & Gimelshein 2018, algorithm 2.)
 ///
 ///   grid    ceil(rows / kBlockThreads)   one thread per row
@@ -88,15 +88,15 @@ __global__ void __launch_bounds__(kBlockThreads)
 
 /// The largest of the 32 values of a warp, in every lane.
 ///
-/// A butterfly: in each step, lane i gets the value of lane i ^ mask. After masks 16, 8, 4, 2, 1 every lane has
-/// the maximum of all 32 values: five shuffles, no memory.
+/// A butterfly: in each step, lane i gets the value of lane i ^ mask. After masks 16, 8, 4, 2, 1 every lane
+/// has the maximum of all 32 values: five shuffles, no memory.
 __device__ __forceinline__ float warp_max(float value) {
   for (int mask = 16; mask > 0; mask /= 2) value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, mask));
   return value;
 }
 
-/// The sum of the 32 values of a warp, in every lane. All lanes get exactly the same bits: in every step the two
-/// partners add the same two numbers, and a + b = b + a.
+/// The sum of the 32 values of a warp, in every lane. All lanes get exactly the same bits: in every step the
+/// two partners add the same two numbers, and a + b = b + a.
 __device__ __forceinline__ float warp_sum(float value) {
   // EXERCISE 2: Add up the values of the 32 lanes, so that every lane gets the sum.
   for (int mask = 16; mask > 0; mask /= 2) value += __shfl_xor_sync(kAllLanes, value, mask);
@@ -106,9 +106,9 @@ __device__ __forceinline__ float warp_sum(float value) {
 
 /// x[col], or -inf past the end of the row. A -inf changes no maximum and adds exp(-inf) = 0 to a sum.
 ///
-/// With at(), all threads of a row take the same number of steps. If the threads that run out of columns stopped
-/// one step early, the warp would diverge: nvcc unrolls loops by four, and the two groups of lanes would run the
-/// remaining steps one after the other. At 1003 columns that costs 18 % more sectors.
+/// With at(), all threads of a row take the same number of steps. If the threads that run out of columns
+/// stopped one step early, the warp would diverge: nvcc unrolls loops by four, and the two groups of lanes
+/// would run the remaining steps one after the other. At 1003 columns that costs 18 % more sectors.
 __device__ __forceinline__ float at(const float* x, int col, int cols) {
   return col < cols ? x[col] : -INFINITY;
 }
@@ -153,8 +153,8 @@ __global__ void __launch_bounds__(kBlockThreads)
 
 /// Safe softmax with one block per row instead of one warp.
 ///
-/// One change: the mapping again. Even a few long rows now keep the whole chip busy. But a shuffle cannot reach
-/// another warp: the warps exchange their results through shared memory and must wait for each other.
+/// One change: the mapping again. Even a few long rows now keep the whole chip busy. But a shuffle cannot
+/// reach another warp: the warps exchange their results through shared memory and must wait for each other.
 ///
 ///   grid    rows                  one block per row
 ///   block   kBlockThreads

@@ -45,7 +45,8 @@ OnChipKernel on_chip_kernel() {
   return {Row::kThreads, Row::kFloat4s, Row::kRowsPerBlock, Row::kUsesShared, on_chip_softmax<Row>};
 }
 
-/// In order of row length. A multiprocessor runs 1024 threads of any of them: many short rows, or one long one.
+/// In order of row length. A multiprocessor runs 1024 threads of any of them: many short rows, or one long
+/// one.
 const OnChipKernel kOnChipKernels[] = {
     on_chip_kernel<OnChip<32, 1>>(),    // up to 128 columns
     on_chip_kernel<OnChip<32, 2>>(),    // 256
@@ -74,11 +75,12 @@ std::int64_t most_shared_float4s() {
   return (std::int64_t(shared_bytes_limit()) - kOfWarps) / std::int64_t(1024 * sizeof(float4));
 }
 
-/// How many float4s hold a row. One of ragged length may start at the last column of a float4 and end at the first of
-/// another.
+/// How many float4s hold a row. One of ragged length may start at the last column of a float4 and end at the
+/// first of another.
 std::int64_t float4s_of_row(std::int64_t cols) { return cols % 4 == 0 ? cols / 4 : (cols + 6) / 4; }
 
-/// The first kernel that can hold a row of `cols` columns. If none can, the last one: it reads part of x twice.
+/// The first kernel that can hold a row of `cols` columns. If none can, the last one: it reads part of x
+/// twice.
 OnChipPlan plan_on_chip(std::int64_t cols) {
   const std::int64_t most_shared = most_shared_float4s();
   const std::int64_t float4s = float4s_of_row(cols);
@@ -122,7 +124,8 @@ ClusterKernel cluster_kernel() {
   return {Row::kBlocks, Row::kBlockThreads, Row::kFloat4s, cluster_softmax<Row>};
 }
 
-/// In order of row length. A multiprocessor runs 1024 threads of any of them, in two or four blocks, each of another row.
+/// In order of row length. A multiprocessor runs 1024 threads of any of them, in two or four blocks, each of
+/// another row.
 const ClusterKernel kClusterKernels[] = {
     cluster_kernel<Clustered<4, 256, 8>>(),  // 32768 columns in registers, on an H100 57344 in shared memory
     cluster_kernel<Clustered<8, 256, 8>>(),  // 65536 and 114688
@@ -137,8 +140,8 @@ struct ClusterPlan {
   std::size_t shared_bytes() const { return std::size_t(shared_float4s) * by->threads * sizeof(float4); }
 };
 
-/// One block if two of them fit on a multiprocessor, otherwise the first cluster that can hold the row. If none can, one
-/// block again: it reads part of x twice.
+/// One block if two of them fit on a multiprocessor, otherwise the first cluster that can hold the row. If
+/// none can, one block again: it reads part of x twice.
 ClusterPlan plan_cluster(std::int64_t cols) {
   if (plan_on_chip(cols).by.threads < 1024) return {nullptr, 0};
   for (const ClusterKernel& kernel : kClusterKernels) {

@@ -1,5 +1,6 @@
 /// @file
-/// Optional, for Hopper: softmax whose rows stay on several multiprocessors. No later chapter needs this kernel.
+/// Optional, for Hopper: softmax whose rows stay on several multiprocessors. No later chapter needs this
+/// kernel.
 ///
 /// Inputs, outputs and ragged edges are as in kernel.cuh.
 #pragma once
@@ -19,8 +20,8 @@
 
 namespace fa::ch02 {
 
-/// How `cluster` distributes a row: over the threads of a cluster of 2, 4 or 8 blocks. Every device that has clusters can
-/// run such sizes.
+/// How `cluster` distributes a row: over the threads of a cluster of 2, 4 or 8 blocks. Every device that has
+/// clusters can run such sizes.
 template <int kBlocksOfCluster, int kThreadsOfBlock, int kFloat4sOfThread>
 struct Clustered {
   static constexpr int kBlocks = kBlocksOfCluster;           ///< of the cluster
@@ -32,15 +33,18 @@ struct Clustered {
 
 /// Softmax of a row that stays on the chip, on up to 8 multiprocessors.
 ///
-/// One change: the threads that share a row are those of a cluster. Each block merges the pairs of its threads and sends
-/// the result to all blocks, into their shared memory; there every warp merges the pairs of all blocks.
+/// One change: the threads that share a row are those of a cluster. Each block merges the pairs of its
+/// threads and sends the result to all blocks, into their shared memory; there every warp merges the pairs of
+/// all blocks.
 ///
 ///   grid    rows * Row::kBlocks      one cluster per row
 ///   block   Row::kBlockThreads
-///   shared  dynamic: shared_float4s * 16 bytes per thread; static: 8 bytes per warp, 8 per block of the cluster, and 8
+///   shared  dynamic: shared_float4s * 16 bytes per thread; static: 8 bytes per warp, 8 per block of the
+///           cluster, and 8
 ///   HBM     reads x once, writes y once: 2 * rows * cols * 4 bytes
 ///
-/// @param x  [rows, cols] logits, with (row * cols % 4) + cols <= 4 * Row::kThreads * (Row::kFloat4s + shared_float4s)
+/// @param x  [rows, cols] logits, with (row * cols % 4) + cols <= 4 * Row::kThreads * (Row::kFloat4s +
+///   shared_float4s)
 /// @param y  [rows, cols] probabilities
 /// @param shared_float4s  how many float4s of the row each thread keeps in shared memory
 template <class Row>

@@ -1,9 +1,10 @@
 /// @file
-/// Softmax with one pass fewer, then with fewer instructions, then with one block per row. The last two variants, whose
-/// rows never leave the chip, are in on_chip.cuh and cluster.cuh.
+/// Softmax with one pass fewer, then with fewer instructions, then with one block per row. The last two
+/// variants, whose rows never leave the chip, are in on_chip.cuh and cluster.cuh.
 ///
-/// x and y are [rows, cols], fp32, row-major, and start at a multiple of 16 bytes. Every kernel takes any rows >= 1 and
-/// any cols >= 1. A row that holds only -inf becomes zeros; a row that holds a NaN or +inf becomes NaN.
+/// x and y are [rows, cols], fp32, row-major, and start at a multiple of 16 bytes. Every kernel takes any
+/// rows >= 1 and any cols >= 1. A row that holds only -inf becomes zeros; a row that holds a NaN or +inf
+/// becomes NaN.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,11 +28,11 @@ struct MaxSum {
   float l;
 };
 
-/// The statistics of two parts taken together. The operation is associative and commutative, so elements, lanes and
-/// warps may be merged in any order (Milakov & Gimelshein 2018, section 3.1).
+/// The statistics of two parts taken together. The operation is associative and commutative, so elements,
+/// lanes and warps may be merged in any order (Milakov & Gimelshein 2018, section 3.1).
 ///
-/// A single element x is the part {x, 1}. If x may be -inf, merge it into a part that started empty: such a part has
-/// m >= -FLT_MAX, so that exp(-inf - m) = 0.
+/// A single element x is the part {x, 1}. If x may be -inf, merge it into a part that started empty: such a
+/// part has m >= -FLT_MAX, so that exp(-inf - m) = 0.
 __device__ __forceinline__ MaxSum merge(MaxSum a, MaxSum b) {
   // EXERCISE 1: Each sum is relative to its own part's maximum. Rescale both to the common maximum, and add them.
   const float m = fmaxf(a.m, b.m);
@@ -39,7 +40,8 @@ __device__ __forceinline__ MaxSum merge(MaxSum a, MaxSum b) {
   // END 1
 }
 
-/// A pair moves between lanes in two shuffles. This overload lets warp_reduce() and block_reduce() reduce pairs.
+/// A pair moves between lanes in two shuffles. This overload lets warp_reduce() and block_reduce() reduce
+/// pairs.
 __device__ __forceinline__ MaxSum shuffle_xor(MaxSum part, int mask) {
   return {fa::shuffle_xor(part.m, mask), fa::shuffle_xor(part.l, mask)};
 }
@@ -75,12 +77,12 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-/// Whether all of the columns col .. col + count - 1 are among the columns 0 .. end - 1. All code below that handles
-/// ragged edges asks this function.
+/// Whether all of the columns col .. col + count - 1 are among the columns 0 .. end - 1. All code below that
+/// handles ragged edges asks this function.
 __device__ __forceinline__ bool inside(int col, int count, int end) { return col >= 0 && col + count <= end; }
 
-/// Whether these bytes of x will be read again. If not, the L2 may evict them before others. Where no bytes are read twice,
-/// nothing needs that room, and an ordinary load (kAgain) is faster.
+/// Whether these bytes of x will be read again. If not, the L2 may evict them before others. Where no bytes
+/// are read twice, nothing needs that room, and an ordinary load (kAgain) is faster.
 enum class Read { kAgain, kLast };
 
 /// Four neighbouring floats, in one load of 16 bytes. @param address  a multiple of 16 bytes
@@ -104,12 +106,12 @@ __device__ __forceinline__ void store_float4(float* address, float4 x) {
   }
 }
 
-/// The columns col .. col + 3 of a row. Columns outside 0 .. end - 1 are not read; they count as -inf, which adds
-/// exp(-inf) = 0 to a sum.
+/// The columns col .. col + 3 of a row. Columns outside 0 .. end - 1 are not read; they count as -inf, which
+/// adds exp(-inf) = 0 to a sum.
 ///
-/// If the row length is not a multiple of 4, a row may start or end in the middle of 16 aligned bytes. The first four
-/// columns then start at col < 0, or the last four extend past `end`. Only at these two ends are columns loaded one by
-/// one.
+/// If the row length is not a multiple of 4, a row may start or end in the middle of 16 aligned bytes. The
+/// first four columns then start at col < 0, or the last four extend past `end`. Only at these two ends are
+/// columns loaded one by one.
 ///
 /// @param x  the row; x + col is a multiple of 16 bytes
 template <Read kRead = Read::kAgain>
@@ -145,9 +147,9 @@ __device__ __forceinline__ float4 probabilities(float4 x, float m, float inv_l) 
   return {e.x * inv_l, e.y * inv_l, e.z * inv_l, e.w * inv_l};
 }
 
-/// The pair (m, l) of the columns that one thread processes: four from `col` on, four from col + kStride on, and so on.
-/// Each of the four keeps a pair of its own until the end: four merges are in flight at a time, and none waits for
-/// another.
+/// The pair (m, l) of the columns that one thread processes: four from `col` on, four from col + kStride on,
+/// and so on. Each of the four keeps a pair of its own until the end: four merges are in flight at a time,
+/// and none waits for another.
 template <int kStride>
 __device__ __forceinline__ MaxSum merge_columns(const float* x, int col, int cols) {
   MaxSum part[4];
@@ -164,8 +166,8 @@ __device__ __forceinline__ MaxSum merge_columns(const float* x, int col, int col
 
 /// Online softmax, four columns at a time.
 ///
-/// One change: a lane processes four columns per step, and keeps a pair (m, l) for each of them. It takes a quarter of
-/// the load and store instructions, and makes four independent chains of merges out of one.
+/// One change: a lane processes four columns per step, and keeps a pair (m, l) for each of them. It takes a
+/// quarter of the load and store instructions, and makes four independent chains of merges out of one.
 ///
 ///   grid    ceil(rows / kWarps)   one warp per row
 ///   block   kBlockThreads = 32 * kWarps

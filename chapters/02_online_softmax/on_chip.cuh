@@ -15,8 +15,9 @@
 
 namespace fa::ch02 {
 
-/// How `on_chip` distributes a row over threads. The longer the row, the more threads share it. A thread that has 64
-/// registers can keep 32 floats in them, and a multiprocessor has enough registers for 1024 such threads.
+/// How `on_chip` distributes a row over threads. The longer the row, the more threads share it. A thread that
+/// has 64 registers can keep 32 floats in them, and a multiprocessor has enough registers for 1024 such
+/// threads.
 template <int kThreadsOfRow, int kFloat4sOfThread>
 struct OnChip {
   static constexpr int kThreads = kThreadsOfRow;                  ///< that share a row: a warp or a block
@@ -29,9 +30,9 @@ struct OnChip {
       kThreads == 1024 ? Read::kLast : Read::kAgain;  ///< the longest rows need room in the L2
 };
 
-/// Loads a batch: kFloat4s float4s per thread. The first starts at column `col`, and they are kStride columns apart. If
-/// the whole batch is inside the row, no branch separates the loads: 8 float4s in each of 1024 threads are 128 KiB in
-/// flight.
+/// Loads a batch: kFloat4s float4s per thread. The first starts at column `col`, and they are kStride columns
+/// apart. If the whole batch is inside the row, no branch separates the loads: 8 float4s in each of 1024
+/// threads are 128 KiB in flight.
 template <Read kRead, int kStride, int kFloat4s>
 __device__ __forceinline__ void load_batch(float4 (&rX)[kFloat4s], const float* x, int col, int end) {
   if (inside(col, (kFloat4s - 1) * kStride + 4, end)) {
@@ -54,8 +55,8 @@ __device__ __forceinline__ void store_batch(float* y, int col, int end, const fl
   }
 }
 
-/// The pair (m, l) of the values that a thread holds: first their maximum, then the sum relative to it. Reading
-/// registers twice is free, and each value costs one exp() here instead of two in merge().
+/// The pair (m, l) of the values that a thread holds: first their maximum, then the sum relative to it.
+/// Reading registers twice is free, and each value costs one exp() here instead of two in merge().
 template <int kFloat4s>
 __device__ __forceinline__ MaxSum max_sum(const float4 (&rX)[kFloat4s]) {
   MaxSum part = {-FLT_MAX, 0.0f};
@@ -73,18 +74,21 @@ __device__ __forceinline__ MaxSum max_sum(const float4 (&rX)[kFloat4s]) {
 
 /// Softmax of a row that stays on the chip between the two passes.
 ///
-/// One change: pass 2 finds the row where pass 1 left it, the first columns in registers, the next ones in shared
-/// memory. Only the rest of a very long row is read a second time. Of 131072 columns an H100 keeps 90112. With one row
-/// on each of its 132 multiprocessors, the rest is 22 MB, which may still be in the L2 of 50 MB.
+/// One change: pass 2 finds the row where pass 1 left it, the first columns in registers, the next ones in
+/// shared memory. Only the rest of a very long row is read a second time. Of 131072 columns an H100 keeps
+/// 90112. With one row on each of its 132 multiprocessors, the rest is 22 MB, which may still be in the L2 of
+/// 50 MB.
 ///
 ///   grid    ceil(rows / Row::kRowsPerBlock)
 ///   block   Row::kBlockThreads
-///   shared  dynamic: shared_float4s * 16 bytes per thread; static: 8 bytes per warp where a block has one row
+///   shared  dynamic: shared_float4s * 16 bytes per thread; static: 8 bytes per warp where a block has one
+///           row
 ///   HBM     reads x once, writes y once: 2 * rows * cols * 4 bytes, and 4 more for each column that does not
 ///           fit on the chip: on_chip_reread() in chapter.cu counts these
 ///
 /// @param x  [rows, cols] logits          @param y  [rows, cols] probabilities
-/// @param shared_float4s  how many float4s of the row each thread keeps in shared memory; 0 unless Row::kUsesShared
+/// @param shared_float4s  how many float4s of the row each thread keeps in shared memory; 0 unless
+///   Row::kUsesShared
 template <class Row>
 __global__ void __launch_bounds__(Row::kBlockThreads, Row::kBlocksPerSm)
     on_chip_softmax(const float* __restrict__ x, float* __restrict__ y, int rows, int cols,

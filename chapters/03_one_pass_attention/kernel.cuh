@@ -1,5 +1,6 @@
 /// @file
-/// Attention without an N x N matrix: each warp computes one row of O and stores nothing but that row and its LSE.
+/// Attention without an N x N matrix: each warp computes one row of O and stores nothing but that row and its
+/// LSE.
 ///
 /// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim], LSE [batch,
 /// heads, seq_q], all fp32. Every kernel accepts any lengths >= 1 and any kv_heads that divides heads. A row
@@ -77,8 +78,8 @@ __device__ __forceinline__ void store_row(const Row& row, const float (&rO)[kCol
 
 /// Attention in two passes over the keys. No score is stored: the second pass computes every score again.
 ///
-/// One change from three kernels with S and P in HBM: the second pass needs only the row's statistics (m, l) from
-/// the first. (The memory is due to Rabe & Staats 2021, (m, l) to Milakov & Gimelshein 2018.)
+/// One change from three kernels with S and P in HBM: the second pass needs only the row's statistics (m, l)
+/// from the first. (The memory is due to Rabe & Staats 2021, (m, l) to Milakov & Gimelshein 2018.)
 ///
 ///   grid    ceil(batch * heads * seq_q / kWarps)   one warp per row
 ///   block   kBlockThreads = 32 * kWarps

@@ -86,7 +86,8 @@ auto with_warp_tiles(std::int64_t head_dim, F f) {
   });
 }
 
-/// A key tile of `wanted` keys, or of as many as fit into shared memory (the paper's M), but of at least one step.
+/// A key tile of `wanted` keys, or of as many as fit into shared memory (the paper's M), but of at least one
+/// step.
 template <class Tile>
 Tiles warp_tiles(int wanted) {
   const int fit = (int(shared_bytes_limit() / sizeof(float)) - floats_for<Tile>(0)) / Tile::kFloatsPerKey;
@@ -110,8 +111,9 @@ void launch_warp_per_rows(const Args& a, cudaStream_t stream) {
 
 // --- HBM traffic, work space, limits --------------------------------------------------------------
 
-/// Each head of Q reads K and V once. For each key tile, a row reads q, and reads and writes o, m and l; for the first
-/// tile it only writes these. LSE reads m and l once more. Even a row that sees no key takes part in the first tile.
+/// Each head of Q reads K and V once. For each key tile, a row reads q, and reads and writes o, m and l; for
+/// the first tile it only writes these. LSE reads m and l once more. Even a row that sees no key takes part
+/// in the first tile.
 Traffic traffic_of(const Shape& shape, const Tiles& tiles) {
   const std::int64_t rows_read =  // over all key tiles
       shape.queries_of_key_tiles(tiles.Br, tiles.Bc) + shape.seq_q - shape.queries_of_key_tile(0, tiles.Br);

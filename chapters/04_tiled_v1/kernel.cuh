@@ -2,15 +2,15 @@
 /// FlashAttention v1: a tile of K and V stays on the chip while all queries pass by.
 ///
 /// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim]; LSE, m and l are
-/// [batch, heads, seq_q]; all fp32. Every kernel accepts any lengths >= 1 and any kv_heads that divides heads.
-/// A row that sees no key gets O = 0 and LSE = -inf.
+/// [batch, heads, seq_q]; all fp32. Every kernel accepts any lengths >= 1 and any kv_heads that divides
+/// heads. A row that sees no key gets O = 0 and LSE = -inf.
 ///
-/// A key that is hidden from a row, but not from all rows of its tile, gets the weight 0 in that row. If its value
-/// is NaN or infinite, 0 times that value is NaN.
+/// A key that is hidden from a row, but not from all rows of its tile, gets the weight 0 in that row. If its
+/// value is NaN or infinite, 0 times that value is NaN.
 ///
-/// All kernels implement Algorithm 1 of Dao et al. 2022, with one block per head of each batch. Line numbers refer
-/// to it. The kernels skip line 2, which writes O = 0, m = -inf and l = 0 to HBM: at the first key tile, they start
-/// with O = 0 and empty statistics and do not read HBM.
+/// All kernels implement Algorithm 1 of Dao et al. 2022, with one block per head of each batch. Line numbers
+/// refer to it. The kernels skip line 2, which writes O = 0, m = -inf and l = 0 to HBM: at the first key
+/// tile, they start with O = 0 and empty statistics and do not read HBM.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -53,8 +53,9 @@ __device__ __forceinline__ Head head_of_block(const Attention<float>& a, float* 
           a.lse + query};
 }
 
-/// Where the loop over query tiles starts for the key tile at first_key: earlier queries see none of its keys. For
-/// the first key tile it starts at query 0, because this is where O, m and l of every row get their first values.
+/// Where the loop over query tiles starts for the key tile at first_key: earlier queries see none of its
+/// keys. For the first key tile it starts at query 0, because this is where O, m and l of every row get their
+/// first values.
 template <int Br>
 __device__ __forceinline__ int first_query_for(const Attention<float>& a, int first_key) {
   if (first_key == 0 || !a.causal) return 0;
@@ -62,14 +63,16 @@ __device__ __forceinline__ int first_query_for(const Attention<float>& a, int fi
   return max(first_query, 0) / Br * Br;
 }
 
-/// How a key tile changes a row: O becomes keep * O + add * (P V of this tile). `all` holds the new statistics.
+/// How a key tile changes a row: O becomes keep * O + add * (P V of this tile). `all` holds the new
+/// statistics.
 struct Update {
   MaxSum all;
   float keep;
   float add;
 };
 
-/// Lines 11 and 12: the row's new statistics and factors, from its statistics before the tile and those of the tile.
+/// Lines 11 and 12: the row's new statistics and factors, from its statistics before the tile and those of
+/// the tile.
 __device__ __forceinline__ Update update(MaxSum before, MaxSum tile) {
   // EXERCISE 1: O is already divided by before.l, P V is not divided yet. Find the factors that turn them into the new O.
   const MaxSum all = merge(before, tile);
@@ -78,7 +81,8 @@ __device__ __forceinline__ Update update(MaxSum before, MaxSum tile) {
   // END 1
 }
 
-/// Writes LSE, computed from the final m and l, after the last key tile. All threads of the block must call it.
+/// Writes LSE, computed from the final m and l, after the last key tile. All threads of the block must call
+/// it.
 __device__ __forceinline__ void store_lse(const Attention<float>& a, const Head& head) {
   for (int query = threadIdx.x; query < a.seq_q; query += blockDim.x) {
     head.lse[query] = log_sum_exp({head.m[query], head.l[query]});
@@ -192,7 +196,8 @@ __global__ void __launch_bounds__(Tile::Br) thread_per_row_attention(Attention<f
 /// Copies rows first .. first + rows - 1 of a matrix with kHeadDim columns to shared memory, times `factor`.
 /// Rows from `end` on become zeros.
 ///
-/// @tparam kThreads  how many threads copy together, a warp or a block; they are numbered threadIdx.x % kThreads
+/// @tparam kThreads  how many threads copy together, a warp or a block; they are numbered threadIdx.x %
+///   kThreads
 /// @tparam kStride   floats from one row to the next in shared memory
 template <int kThreads, int kHeadDim, int kStride>
 __device__ __forceinline__ void load_tile(float* sTile, const float* gMatrix, int first, int rows, int end,
@@ -267,8 +272,8 @@ __global__ void __launch_bounds__(Tile::Br) cooperative_attention(Attention<floa
 
 // --- one warp for several rows -----------------------------------------------------------------------
 
-/// How `warp_per_rows` divides the problem into tiles. The number of keys per tile, Bc, is a kernel argument: a
-/// multiple of kStepKeys, at most what shared memory can hold.
+/// How `warp_per_rows` divides the problem into tiles. The number of keys per tile, Bc, is a kernel argument:
+/// a multiple of kStepKeys, at most what shared memory can hold.
 template <int kHeadDimension>
 struct WarpTiles {
   static constexpr int kHeadDim = kHeadDimension;
@@ -289,8 +294,8 @@ __device__ __forceinline__ float4 load_float4(const float* address) {
 
 /// Computes the scores of a step: rS[r] = q_r.k, for this lane's key and all rows of the warp.
 ///
-/// The lane loads 16 bytes of its key once and multiplies them by those of all Br queries. The bytes of a query are
-/// the same for all lanes: a broadcast.
+/// The lane loads 16 bytes of its key once and multiplies them by those of all Br queries. The bytes of a
+/// query are the same for all lanes: a broadcast.
 template <class Tile>
 __device__ __forceinline__ void multiply_qk(float (&rS)[Tile::Br], const float* sQ, const float* sKey) {
   for (int r = 0; r < Tile::Br; ++r) rS[r] = 0.0f;
@@ -321,10 +326,10 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::Br][Tile::kCols], 
 
 /// FlashAttention v1 with scores and output in registers.
 ///
-/// One change: each warp has a query tile to itself and uses every value that it loads from shared memory for several
-/// rows. Warps share nothing but the key tile, so they need no barrier between query tiles. A warp processes the key
-/// tile in steps of 32 keys, with the recurrence of chapter 03 between steps. It reads and writes O in HBM once for
-/// the whole key tile.
+/// One change: each warp has a query tile to itself and uses every value that it loads from shared memory for
+/// several rows. Warps share nothing but the key tile, so they need no barrier between query tiles. A warp
+/// processes the key tile in steps of 32 keys, with the recurrence of chapter 03 between steps. It reads and
+/// writes O in HBM once for the whole key tile.
 ///
 ///   grid    batch * heads
 ///   block   Tile::kThreads

@@ -1,8 +1,9 @@
 /// @file
-/// Prints as JSON what load_tile() copies to each element of a tile, for ./learn look: {"own": {"load_tile": {"load_tile<..>":
-/// [[[source, writers, writer], .. by column], .. by row]}}, "right"}, where a source is [row, col] of the matrix, "zero",
-/// "another number", or null if nothing is written there; `writers` counts threads, `writer` is the last. own_3.inc is a learner's answer
-/// to exercise 3, right_3.inc the solution.
+/// Prints as JSON what load_tile() copies to each element of a tile, for ./learn look: {"own": {"load_tile":
+/// {"load_tile<..>":
+/// [[[source, writers, writer], .. by column], .. by row]}}, "right"}, where a source is [row, col] of the
+/// matrix, "zero", "another number", or null if nothing is written there; `writers` counts threads, `writer`
+/// is the last. own_3.inc is a learner's answer to exercise 3, right_3.inc the solution.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -42,8 +42,8 @@ struct AllSizes : LessonSizes {
   static constexpr bool kPads = true;
 };
 
-/// Calls f(Tile<d>()) with the width d of the kernel that computes head_dim, or f(Smaller<d>()) on a device whose shared
-/// memory is too small for that.
+/// Calls f(Tile<d>()) with the width d of the kernel that computes head_dim, or f(Smaller<d>()) on a device
+/// whose shared memory is too small for that.
 template <class Sizes, template <int> class Tile, template <int> class Smaller, class F>
 auto with_tiles(std::int64_t head_dim, F f) {
   return with_head_dim<Sizes>(head_dim, [&](auto d) {

@@ -1,14 +1,16 @@
 /// @file
-/// FlashAttention v2: each block keeps its queries and their O on the chip and loops over the key tiles. This file has
-/// what all kernels share, and the kernels that multiply as in chapter 04; outer_products.cuh has the fast ones.
+/// FlashAttention v2: each block keeps its queries and their O on the chip and loops over the key tiles. This
+/// file has what all kernels share, and the kernels that multiply as in chapter 04; outer_products.cuh has
+/// the fast ones.
 ///
 /// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim], LSE [batch,
 /// heads, seq_q], all fp32. Every kernel takes any lengths >= 1 and any kv_heads that divides heads. A row
 /// that sees no key has O = 0 and LSE = -inf.
 ///
-/// All kernels implement Algorithm 1 of Dao 2023, with one block per query tile of each head. They read Q once and
-/// write O and LSE once. Each query tile reads K and V once, up to the last key that its last row sees; see
-/// attention_traffic(), which chapter.cu calls. Without a mask, and with Tr = ceil(seq_q / Br), each head takes
+/// All kernels implement Algorithm 1 of Dao 2023, with one block per query tile of each head. They read Q
+/// once and write O and LSE once. Each query tile reads K and V once, up to the last key that its last row
+/// sees; see attention_traffic(), which chapter.cu calls. Without a mask, and with Tr = ceil(seq_q / Br),
+/// each head takes
 ///   (2 * seq_q * d + 2 * Tr * seq_k * d + seq_q) * 4 bytes
 #pragma once
 
@@ -64,8 +66,8 @@ __device__ __forceinline__ HeadRows<T> rows_from(HeadRows<T> rows, int first) {
   return {rows[first], Tiles::kDense ? Tiles::kHeadDim : rows.stride};
 }
 
-/// Under a causal mask the last tiles see the most keys. The first blocks take the last tiles of all heads, so that
-/// no long tile starts when the others are about to finish.
+/// Under a causal mask the last tiles see the most keys. The first blocks take the last tiles of all heads,
+/// so that no long tile starts when the others are about to finish.
 template <class Tiles>
 __device__ __forceinline__ QueryTile tile_of_block(const Attention<float>& a) {
   const unsigned heads = a.batch * a.heads, tiles = gridDim.x / heads;
@@ -103,8 +105,8 @@ struct Sliced : Tiles {
                                  Tiles::Br * (Tiles::Bc + 2 * kWarpsOfRow);  ///< of shared memory
 };
 
-/// Masks the scores, then sets m_new[r] to the larger of m[r] and the maximum of row r over the warp's keys. Masking
-/// sets the scores of keys that the row does not see to -inf.
+/// Masks the scores, then sets m_new[r] to the larger of m[r] and the maximum of row r over the warp's keys.
+/// Masking sets the scores of keys that the row does not see to -inf.
 ///
 /// @param first_query, first_key  the first query and the first key of the warp
 template <class Tile>
@@ -123,8 +125,8 @@ __device__ __forceinline__ void mask_and_max(float (&m_new)[Tile::kRows], const 
   }
 }
 
-/// The recurrence of chapter 03 for the warp's rows: rescales l and O to the new maximum, and stores P to shared
-/// memory.
+/// The recurrence of chapter 03 for the warp's rows: rescales l and O to the new maximum, and stores P to
+/// shared memory.
 ///
 /// @param sP  [kKeysOfLane, kRows, 32], this warp's share of P
 template <class Tile>
@@ -200,8 +202,8 @@ __device__ __forceinline__ void add_up_in_first_warp(float (&rO)[Tile::Br][Tile:
   }
 }
 
-/// FlashAttention v2 with the products of chapter 04: for Q K^T a lane has some keys and all rows of its warp, for P V
-/// some columns of O and the same rows. Each warp has all rows, and its own keys of every tile.
+/// FlashAttention v2 with the products of chapter 04: for Q K^T a lane has some keys and all rows of its
+/// warp, for P V some columns of O and the same rows. Each warp has all rows, and its own keys of every tile.
 ///
 ///   grid    ceil(seq_q / Br) * batch * heads
 ///   block   Tile::kThreads

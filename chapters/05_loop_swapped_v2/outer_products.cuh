@@ -1,5 +1,6 @@
 /// @file
-/// FlashAttention v2 with outer products in registers: which lane holds which product, and what is loaded when.
+/// FlashAttention v2 with outer products in registers: which lane holds which product, and what is loaded
+/// when.
 ///
 /// Queries, keys, edges and bytes are as in kernel.cuh; slices.cuh brings K and V to shared memory.
 #pragma once
@@ -36,8 +37,8 @@ struct LargeTiles {
 
 /// How `outer_products`, `large_tiles` and `register_tiled` divide a query tile among warps and lanes.
 ///
-/// Each warp has its own rows. Its lanes form a grid: each lane has kRows rows, and in each row kCols scores and
-/// kDims columns of O.
+/// Each warp has its own rows. Its lanes form a grid: each lane has kRows rows, and in each row kCols scores
+/// and kDims columns of O.
 ///
 /// @tparam kSliceBuffers  slices that shared memory has room for: 1, or 2 if the next one is prefetched
 template <class Tiles, int kSliceBuffers>
@@ -66,14 +67,15 @@ struct RegisterTiles : Tiles {
       kHeadDim * kQStride + kWarps * Bc * kPStride + kSliceBuffers * kBufferFloats;  ///< of shared memory
 };
 
-/// The same tiles for tensors with any strides and for every head_dim up to kHeadDim. Columns from head_dim on are zeros on
-/// the chip and do not exist in HBM.
+/// The same tiles for tensors with any strides and for every head_dim up to kHeadDim. Columns from head_dim
+/// on are zeros on the chip and do not exist in HBM.
 template <class Tiles>
 struct AnyRows : Tiles {
   static constexpr bool kDense = false;
 };
 
-/// The row or column of the warp that is number i of a lane: 4 neighbours, then the 4 that are 4 * kLanes further on.
+/// The row or column of the warp that is number i of a lane: 4 neighbours, then the 4 that are 4 * kLanes
+/// further on.
 template <int kLanes>
 __device__ __forceinline__ int lane_index(int lane, int i) {
   return 4 * (lane + i / 4 * kLanes) + i % 4;
@@ -88,8 +90,8 @@ __device__ __forceinline__ void load_line(float (&r)[kCount], const float* s) {
   }
 }
 
-/// Multiplies each number of a line of A by each number of a line of B. With 8 numbers of each, 4 loads of 16 bytes
-/// feed 64 multiply-adds.
+/// Multiplies each number of a line of A by each number of a line of B. With 8 numbers of each, 4 loads of 16
+/// bytes feed 64 multiply-adds.
 template <int kRows, int kCols>
 __device__ __forceinline__ void add_outer_product(float (&rC)[kRows][kCols], const float (&rA)[kRows],
                                                   const float (&rB)[kCols]) {
@@ -132,8 +134,8 @@ __device__ __forceinline__ void multiply_prefetched(float (&rC)[Tile::kRows][kCo
   }
 }
 
-/// The position of a lane in the grid of its warp. lane ^ 1 has the same rows and lane ^ 2 the same columns, so one
-/// wavefront serves the 16-byte loads of 16 lanes, for rows as well as for columns.
+/// The position of a lane in the grid of its warp. lane ^ 1 has the same rows and lane ^ 2 the same columns,
+/// so one wavefront serves the 16-byte loads of 16 lanes, for rows as well as for columns.
 template <class Tile>
 struct LaneGrid {
   int row_lane, col_lane;
@@ -165,7 +167,8 @@ __device__ __forceinline__ void load_query_tile(float* sQ, const QueryTile& tile
   }
 }
 
-/// Sets the scores of keys that their row does not see to -inf. @param first_query  the first query of the warp
+/// Sets the scores of keys that their row does not see to -inf.
+/// @param first_query  the first query of the warp
 template <class Tile>
 __device__ __forceinline__ void mask(float (&rS)[Tile::kRows][Tile::kCols], const Attention<float>& a,
                                      LaneGrid<Tile> my, int first_query, int first_key) {
@@ -213,7 +216,8 @@ __device__ __forceinline__ void store_p(float* sP, const float (&rP)[Tile::kRows
   }
 }
 
-/// Stores the results of the lane's rows: O = o / l, and LSE. @param first_row  of the warp, in the query tile
+/// Stores the results of the lane's rows: O = o / l, and LSE.
+/// @param first_row  of the warp, in the query tile
 template <class Tile>
 __device__ __forceinline__ void store_rows(const QueryTile& tile, LaneGrid<Tile> my, int first_row,
                                            const float (&rO)[Tile::kRows][Tile::kDims],
@@ -307,10 +311,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store_rows(tile, my, first_row, rO, m, l);
 }
 
-/// The same with prefetching: the next slice from HBM and the next line from shared memory load during the products.
+/// The same with prefetching: the next slice from HBM and the next line from shared memory load during the
+/// products.
 ///
-/// One change: shared memory has room for two slices. The next one goes to the buffer that no warp has read since the
-/// last barrier, so each slice takes one barrier instead of two.
+/// One change: shared memory has room for two slices. The next one goes to the buffer that no warp has read
+/// since the last barrier, so each slice takes one barrier instead of two.
 ///
 ///   grid    ceil(seq_q / Br) * batch * heads
 ///   block   Tile::kThreads

@@ -13,8 +13,9 @@ struct Coord {
   int row, col;
 };
 
-/// Where float4 n of a matrix of kRows rows begins, if the matrix is to be transposed. Lanes 2i and 2i + 1 take 32
-/// neighbouring bytes, a sector, and a warp takes 16 rows: store_transposed() then writes to 32 different banks.
+/// Where float4 n of a matrix of kRows rows begins, if the matrix is to be transposed. Lanes 2i and 2i + 1
+/// take 32 neighbouring bytes, a sector, and a warp takes 16 rows: store_transposed() then writes to 32
+/// different banks.
 template <int kRows>
 __device__ __forceinline__ Coord coord_to_transpose(int n) {
   return {n / 2 % kRows, 4 * (n % 2 + n / (2 * kRows) * 2)};
@@ -26,7 +27,8 @@ __device__ __forceinline__ Coord coord_by_rows(int n) {
   return {4 * n / kCols, 4 * n % kCols};
 }
 
-/// 16 bytes of a matrix, or zeros if it has no such row or no such columns. With Tile::kDense it has all columns.
+/// 16 bytes of a matrix, or zeros if it has no such row or no such columns. With Tile::kDense it has all
+/// columns.
 template <class Tile>
 __device__ __forceinline__ float4 load_float4_or_zero(HeadRows<const float> matrix, Coord at, int rows,
                                                       int cols) {
@@ -46,8 +48,10 @@ __device__ __forceinline__ void store_transposed(float* s, Coord at, float4 x) {
   s[3 * kStride] = x.w;
 }
 
-/// The slices of all key tiles in the order in which they are needed: K of the first tile, its V, K of the next tile,
-/// ... A slice of K is Tile::kColsOfK columns of all keys of the tile, transposed. A slice of V is Tile::kKeysOfV rows.
+/// The slices of all key tiles in the order in which they are needed: K of the first tile, its V, K of the
+/// next tile,
+/// ... A slice of K is Tile::kColsOfK columns of all keys of the tile, transposed. A slice of V is
+/// Tile::kKeysOfV rows.
 template <class Tile>
 struct Slices {
   HeadRows<const float> k;  ///< the next columns of the key tile

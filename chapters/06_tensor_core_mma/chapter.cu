@@ -55,7 +55,8 @@ void launch_step(const Args& a, cudaStream_t stream) {
   });
 }
 
-/// Nothing if the kernels are compiled for the shape and the grid has room for its heads, otherwise what would be valid.
+/// Nothing if the kernels are compiled for the shape and the grid has room for its heads, otherwise what
+/// would be valid.
 template <class Choice>
 std::optional<Refusal> refuse_shape(const Shape& shape) {
   const std::string most = ": this variant takes at most " + std::to_string(kMostBlocksInYOrZ);

@@ -2,11 +2,11 @@
 /// FlashAttention v2 on tensor cores: Q K^T and P V as products of 16-bit matrices, summed in fp32.
 ///
 /// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim], all __half or
-/// __nv_bfloat16; LSE is [batch, heads, seq_q], fp32. Every kernel takes any lengths >= 1 and any kv_heads that
-/// divides heads. A row that sees no key has O = 0 and LSE = -inf.
+/// __nv_bfloat16; LSE is [batch, heads, seq_q], fp32. Every kernel takes any lengths >= 1 and any kv_heads
+/// that divides heads. A row that sees no key has O = 0 and LSE = -inf.
 ///
-/// A key that only some rows of a tile see has the weight 0 in the others. If its value is NaN or infinite, 0 times
-/// that is NaN.
+/// A key that only some rows of a tile see has the weight 0 in the others. If its value is NaN or infinite, 0
+/// times that is NaN.
 ///
 /// tiles.cuh has the tile sizes and the copies from HBM, wmma.cuh has the portable kernel.
 #pragma once
@@ -37,9 +37,9 @@ struct Coord {
   int row, col;
 };
 
-// mma.m16n8k16: C += A B. A, B and C are fragments: matrices that a warp holds, each lane a share of the elements. The
-// hardware defines the maps. Each register of A or B holds two elements, the even one in its lower half. In C each
-// element has its own register.
+// mma.m16n8k16: C += A B. A, B and C are fragments: matrices that a warp holds, each lane a share of the
+// elements. The hardware defines the maps. Each register of A or B holds two elements, the even one in its
+// lower half. In C each element has its own register.
 
 /// The position in C, 16 x 8 in fp32, of element i of the 4 that a lane holds.
 __host__ __device__ constexpr Coord element_of_c(int lane, int i) {
@@ -54,10 +54,12 @@ __host__ __device__ constexpr Coord element_of_b(int lane, int i) {
   return {lane % 4 * 2 + i % 2 + 8 * (i / 2), lane / 4};
 }
 
-/// The two neighbouring elements that a lane holds in row lane / 4 of C (half 0) or in the row 8 further down (half 1).
+/// The two neighbouring elements that a lane holds in row lane / 4 of C (half 0) or in the row 8 further down
+/// (half 1).
 __device__ __forceinline__ float* row_pair(float (&c)[4], int half) { return c + 2 * half; }
 
-/// Whether two fragments C side by side are one fragment A: each lane has the same elements in the same order.
+/// Whether two fragments C side by side are one fragment A: each lane has the same elements in the same
+/// order.
 constexpr bool two_of_c_are_a() {
   for (int lane = 0; lane < 32; ++lane) {
     for (int i = 0; i < 8; ++i) {
@@ -69,19 +71,20 @@ constexpr bool two_of_c_are_a() {
 }
 static_assert(two_of_c_are_a());  // so P never leaves the registers in which S was summed up
 
-/// The element of a 16 x 16 tile whose address this lane supplies so that ldmatrix.x4 loads the tile as a fragment A.
-/// ldmatrix puts matrix i into register i; lane 8 * i + r supplies the address of row r of this matrix.
+/// The element of a 16 x 16 tile whose address this lane supplies so that ldmatrix.x4 loads the tile as a
+/// fragment A. ldmatrix puts matrix i into register i; lane 8 * i + r supplies the address of row r of this
+/// matrix.
 ///
-/// With ldmatrix_transposed(), the same addresses load the tile as two fragments B of 16 x 8, the left half in
-/// registers 0 and 1.
+/// With ldmatrix_transposed(), the same addresses load the tile as two fragments B of 16 x 8, the left half
+/// in registers 0 and 1.
 __host__ __device__ constexpr Coord row_for_a(int lane) {
   // EXERCISE 1: Quarter i of the tile belongs in register i of A. Where does its row r begin, for lane = 8 * i + r?
   return {lane % 16, lane / 16 * 8};
   // END 1
 }
 
-/// The same for a tile that holds B^T, a column of B in each row. The first 8 rows of the tile become a fragment B in
-/// registers 0 and 1, the last 8 one in registers 2 and 3.
+/// The same for a tile that holds B^T, a column of B in each row. The first 8 rows of the tile become a
+/// fragment B in registers 0 and 1, the last 8 one in registers 2 and 3.
 __host__ __device__ constexpr Coord row_for_b(int lane) {
   // EXERCISE 2: Do the same for a tile of B^T: its rows 0 to 7 belong in registers 0 and 1, rows 8 to 15 in 2 and 3.
   return {lane % 8 + lane / 16 * 8, lane / 8 % 2 * 8};
@@ -90,8 +93,8 @@ __host__ __device__ constexpr Coord row_for_b(int lane) {
 
 // --- layouts: where the rows of a tile lie in shared memory --------------------------------------------
 
-/// Row after row: element (row, col) of a tile of kCols columns is at offset(row, col). advance() goes from there to
-/// the element `rows` further down and `cols` to the right, both multiples of 16.
+/// Row after row: element (row, col) of a tile of kCols columns is at offset(row, col). advance() goes from
+/// there to the element `rows` further down and `cols` to the right, both multiples of 16.
 template <int kCols>
 struct RowMajor {
   static constexpr int kStride = kCols;
@@ -107,10 +110,10 @@ struct Padded : RowMajor<kCols + 8> {};
 
 /// Row after row, but XOR permutes the 16-byte chunks of each line of 128 bytes.
 ///
-/// A line spans the 32 banks, so bits 3 to 5 of an element's offset say which group of four banks it is in. In rows of
-/// 128 bytes or more, these bits are the same for a column in every row. XOR with the last three bits of the row number
-/// makes them differ in any eight neighbouring rows. Shorter rows share a line, and there the number of the line is
-/// used instead of that of the row.
+/// A line spans the 32 banks, so bits 3 to 5 of an element's offset say which group of four banks it is in.
+/// In rows of 128 bytes or more, these bits are the same for a column in every row. XOR with the last three
+/// bits of the row number makes them differ in any eight neighbouring rows. Shorter rows share a line, and
+/// there the number of the line is used instead of that of the row.
 template <int kCols>
 struct Swizzled {
   static constexpr int kStride = kCols;
@@ -119,13 +122,14 @@ struct Swizzled {
 
   __host__ __device__ static constexpr int offset(int row, int col) {
     const int line = row / kRowsPerLine, in_line = row % kRowsPerLine * kStride + col;
-    // XOR first, then add the rows: so the compiler sees that rows 8 * kRowsPerLine apart differ by a constant.
+    // XOR first, then add the rows: so the compiler sees that rows 8 * kRowsPerLine apart differ by a
+    // constant.
     // EXERCISE 3: Permute the chunks of a line by XOR, so that 8 neighbouring lines have a column in 8 different ones.
     return line * kRowsPerLine * kStride + (in_line ^ line % 8 * 8);
     // END 3
   }
-  /// One XOR and one addition, both with constants, because lines 8 apart have the same last three bits. `rows` is a
-  /// multiple of 8 * kRowsPerLine, `cols` of 16, and the column at `at` is less than 16.
+  /// One XOR and one addition, both with constants, because lines 8 apart have the same last three bits.
+  /// `rows` is a multiple of 8 * kRowsPerLine, `cols` of 16, and the column at `at` is less than 16.
   __host__ __device__ static constexpr int advance(int at, int rows, int cols) {
     return (at ^ cols % 64) + cols / 64 * 64 + rows * kStride;
   }
@@ -162,8 +166,8 @@ struct QueryFragments {
   }
 };
 
-/// S = Q K^T for the warp's 16 queries and the tile's keys. rS[ni] holds this lane's registers of the fragment C of
-/// keys 8 * ni to 8 * ni + 7.
+/// S = Q K^T for the warp's 16 queries and the tile's keys. rS[ni] holds this lane's registers of the
+/// fragment C of keys 8 * ni to 8 * ni + 7.
 template <class Tile>
 __device__ __forceinline__ void multiply_qk(float (&rS)[Tile::Bc / 8][4], const QueryFragments<Tile>& rQ,
                                             const typename Tile::T* sK) {
@@ -215,8 +219,8 @@ __device__ __forceinline__ void multiply_pv(float (&rO)[Tile::kHeadDim / 8][4],
 
 // --- softmax in fragments --------------------------------------------------------------------------
 
-/// exp(x) as the library computes it: multiply by log2 e, split the product into integer and fraction, and raise 2 to
-/// the power of both.
+/// exp(x) as the library computes it: multiply by log2 e, split the product into integer and fraction, and
+/// raise 2 to the power of both.
 struct NaturalExp {
   static __device__ __forceinline__ float factor(float scale) { return scale; }
   static __device__ __forceinline__ float exp(float x) { return expf(x); }
@@ -230,14 +234,15 @@ struct FoldedExp2 {
   static __device__ __forceinline__ float log_of_exp(float x) { return x * kLn2; }
 };
 
-/// Statistics of the two rows that a lane has elements of, half 0 and half 1 in row_pair(). Lanes 4 g to 4 g + 3 have
-/// elements of the same rows.
+/// Statistics of the two rows that a lane has elements of, half 0 and half 1 in row_pair(). Lanes 4 g to 4 g
+/// + 3 have elements of the same rows.
 struct RowStatistics {
   float m[2] = {-INFINITY, -INFINITY};  ///< the maximum of q.k, without the scale
   float l[2] = {0.0f, 0.0f};            ///< this lane's share of the sum
 };
 
-/// Sets the scores of keys that a row does not see to -inf. @param seen  how many keys of the tile each row sees
+/// Sets the scores of keys that a row does not see to -inf.
+/// @param seen  how many keys of the tile each row sees
 template <int kFragments>
 __device__ __forceinline__ void mask(float (&rS)[kFragments][4], const int (&seen)[2]) {
 #pragma unroll
@@ -292,7 +297,8 @@ __device__ __forceinline__ void online_softmax(float (&rS)[kFragments][4], float
 
 // --- the kernel ------------------------------------------------------------------------------------
 
-/// FlashAttention v2, Algorithm 1 of Dao 2023, with mma: one block per query tile, one warp per 16 of its rows.
+/// FlashAttention v2, Algorithm 1 of Dao 2023, with mma: one block per query tile, one warp per 16 of its
+/// rows.
 ///
 ///   grid    x: ceil(seq_q / Br), y: heads / kv_heads, z: batch * kv_heads
 ///   block   Tile::kThreads

@@ -68,8 +68,8 @@ struct TileCopy {
   }
 };
 
-/// What a block computes: one query tile of one head. Addresses are computed where they are needed, which is cheaper
-/// than keeping them in registers.
+/// What a block computes: one query tile of one head. Addresses are computed where they are needed, which is
+/// cheaper than keeping them in registers.
 template <class Tile>
 struct Block {
   using T = typename Tile::T;

@@ -1,5 +1,6 @@
 /// @file
-/// The portable way to use tensor cores, for comparison: nvcuda::wmma, which hides which lane holds which element.
+/// The portable way to use tensor cores, for comparison: nvcuda::wmma, which hides which lane holds which
+/// element.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,8 +27,9 @@ struct WmmaTiles : MmaTiles<Element, kHeadDimension, Layout, false, void> {
   static constexpr int kSharedBytes = Base::kSharedBytes + int(sizeof(float)) * Base::kWarps * kFloatsPerWarp;
 };
 
-/// f[row, col] *= sFactor[row]. The library does not say which elements a lane holds, but a lane holds the same ones of
-/// every accumulator. So the factors are loaded as a matrix whose columns, 0 elements apart, are all sFactor.
+/// f[row, col] *= sFactor[row]. The library does not say which elements a lane holds, but a lane holds the
+/// same ones of every accumulator. So the factors are loaded as a matrix whose columns, 0 elements apart, are
+/// all sFactor.
 template <class Accumulator>
 __device__ __forceinline__ void scale_rows(Accumulator& f, const float* sFactor) {
   Accumulator factor;
@@ -35,8 +37,9 @@ __device__ __forceinline__ void scale_rows(Accumulator& f, const float* sFactor)
   for (int i = 0; i < f.num_elements; ++i) f.x[i] *= factor.x[i];
 }
 
-/// FlashAttention v2 with nvcuda::wmma, which hides which lane holds which element. The softmax works on rows, so it
-/// goes through shared memory: S is stored there, and P and the correction of each row are loaded from there.
+/// FlashAttention v2 with nvcuda::wmma, which hides which lane holds which element. The softmax works on
+/// rows, so it goes through shared memory: S is stored there, and P and the correction of each row are loaded
+/// from there.
 ///
 ///   grid, block, HBM  as mma_attention
 ///   shared            Tile::kSharedBytes: tiles of Q, K and V, and for each warp S and factors

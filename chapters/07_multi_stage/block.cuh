@@ -26,8 +26,9 @@ struct HeadAfterHead {
   }
 };
 
-/// Under a causal mask, the last query tiles see the most keys. They start first, so that short ones fill the gaps at the
-/// end. Heads are divided into groups whose K and V fit into the L2 cache together, where concurrent blocks share them.
+/// Under a causal mask, the last query tiles see the most keys. They start first, so that short ones fill the
+/// gaps at the end. Heads are divided into groups whose K and V fit into the L2 cache together, where
+/// concurrent blocks share them.
 ///
 /// @tparam kCachedBytes  the most bytes of K and V that a group of heads may have
 template <int kCachedBytes>

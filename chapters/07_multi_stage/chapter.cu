@@ -49,8 +49,8 @@ using MaskedFirst = typename Ladder<d>::MaskedFirst;
 template <int d>
 using TwoRowsOfMma = typename Ladder<d>::TwoRowsOfMma;
 
-/// Calls f with the tiles of a policy, passed as a type in std::type_identity. If the policy has a `WhereItFits` and the
-/// device has enough shared memory for it, these are the tiles of `WhereItFits`.
+/// Calls f with the tiles of a policy, passed as a type in std::type_identity. If the policy has a
+/// `WhereItFits` and the device has enough shared memory for it, these are the tiles of `WhereItFits`.
 template <class T, class Choices, int d, bool kDense = false, class F>
 auto with_tiles(F f) {
   using Tiles = MultiStageTiles<T, d, Choices, kDense>;

@@ -13,8 +13,9 @@ namespace fa::ch07 {
 
 /// How a kernel divides the problem. Each variant derives from this and overrides some of the numbers.
 ///
-/// Percentages say how much faster a choice makes `final`, or the variant that introduces it, on an H100 with 4096 keys,
-/// for head_dim 64 / 128 (/ 256). From docs/results/attention_h100.json and pipeline_choices_h100.json.
+/// Percentages say how much faster a choice makes `final`, or the variant that introduces it, on an H100 with
+/// 4096 keys, for head_dim 64 / 128 (/ 256). From docs/results/attention_h100.json and
+/// pipeline_choices_h100.json.
 struct TileChoices {
   static constexpr int kWarps = 4;  ///< one for each of a multiprocessor's schedulers
   /// Queries per warp. Each fragment of K or V feeds kWarpRows / 16 mma. 32 instead of 16: 11 % / 20 %.
@@ -22,17 +23,19 @@ struct TileChoices {
   static constexpr int Bc = 64;      ///< keys per tile, loaded together and with one barrier
   static constexpr int kSlice = 64;  ///< keys per softmax step; their scores are in registers
   static constexpr int kStages = 2;  ///< tiles of K and of V in shared memory. 2 instead of 1: 5 % / 13 %
-  /// Whether Q stays in registers. If not, it is loaded again for each slice. For head_dim 64, true gains 3 %.
+  /// Whether Q stays in registers. If not, it is loaded again for each slice. For head_dim 64, true gains 3
+  /// %.
   static constexpr bool kQInRegisters = false;
   static constexpr int kBlocksPerSm = 2;  ///< blocks that share a multiprocessor and its registers
   /// How much a maximum may grow before O is rescaled, in powers of 2. 8 instead of -inf: 19 % / 8 % / 5 %.
   static constexpr float kRescaleThreshold = 8.0f;
-  /// Under a causal mask, the blocks with the most keys start first: 4 % / 9 % / 13 %. 16 MiB of K and V stay in L2.
+  /// Under a causal mask, the blocks with the most keys start first: 4 % / 9 % / 13 %. 16 MiB of K and V stay
+  /// in L2.
   using Order = LongestFirst<16 << 20>;
 };
 
-/// The steps that lead from the tiles of chapter 06 to `final`. Each changes what one idea needs, or passes the tiles of
-/// another step to another kernel.
+/// The steps that lead from the tiles of chapter 06 to `final`. Each changes what one idea needs, or passes
+/// the tiles of another step to another kernel.
 template <int d>
 struct Ladder {
   struct OneStage : TileChoices {
@@ -55,8 +58,8 @@ struct Ladder {
   };
 };
 
-/// The choices that were fastest on an H100 and an H200; for head_dim 96 and 192 see docs/results/choices_h200.json. That for
-/// head_dim 32 was not measured.
+/// The choices that were fastest on an H100 and an H200; for head_dim 96 and 192 see
+/// docs/results/choices_h200.json. That for head_dim 32 was not measured.
 template <int d>
 struct FinalChoices : TileChoices {};
 template <>
@@ -69,8 +72,8 @@ struct FinalChoices<32> : FinalChoices<64> {};
 template <>
 struct FinalChoices<256> : TileChoices {  // O takes 128 registers for 16 rows
   static constexpr int kWarpRows = 16, Bc = 32, kSlice = 32;
-  /// For devices on which a block may have 192 KiB: one block with twice the queries instead of two of the above, so that
-  /// K and V come from L2 half as often. 5 %.
+  /// For devices on which a block may have 192 KiB: one block with twice the queries instead of two of the
+  /// above, so that K and V come from L2 half as often. 5 %.
   struct WhereItFits : TileChoices {
     static constexpr int kWarps = 8, kWarpRows = 16, kBlocksPerSm = 1;
   };

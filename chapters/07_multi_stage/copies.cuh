@@ -21,8 +21,8 @@ namespace fa::ch07 {
 
 inline constexpr int kChunk = 8;  ///< elements in 16 bytes
 
-/// What one thread copies of a tile: 16 bytes of every kStep-th row, starting at this row and column; in rows of 96 or 192
-/// elements, also kWidth and 2 * kWidth columns further right.
+/// What one thread copies of a tile: 16 bytes of every kStep-th row, starting at this row and column; in rows
+/// of 96 or 192 elements, also kWidth and 2 * kWidth columns further right.
 template <class Tile>
 struct ThreadChunk {
   static constexpr int kWidth =
@@ -31,8 +31,9 @@ struct ThreadChunk {
   int row = threadIdx.x * kChunk / kWidth, col = threadIdx.x * kChunk % kWidth;
 };
 
-/// Starts the copy of kRows rows of a matrix, with all threads of the block. Rows from `end` on do not exist: they are not
-/// read, and the tile gets zeros in their place. Columns from `cols` on do not exist either; they stay as they are.
+/// Starts the copy of kRows rows of a matrix, with all threads of the block. Rows from `end` on do not exist:
+/// they are not read, and the tile gets zeros in their place. Columns from `cols` on do not exist either;
+/// they stay as they are.
 template <class Tile, int kRows>
 __device__ __forceinline__ void load_tile(typename Tile::T* sTile, HeadRows<const typename Tile::T> gRows,
                                           int first, int end, int cols) {
@@ -65,8 +66,8 @@ __device__ __forceinline__ void load_kv(typename Tile::T* sTile, HeadRows<const 
   load_tile<Tile, Tile::Bc>(sTile, gRows, first_key, block.seen_by_last, block.a.head_dim);
 }
 
-/// Tiles of K or V whose rows all exist, from the last to the first, as one thread copies them. Rows are copied from the last
-/// to the first as well: each address is the one before it minus the same number.
+/// Tiles of K or V whose rows all exist, from the last to the first, as one thread copies them. Rows are
+/// copied from the last to the first as well: each address is the one before it minus the same number.
 template <class Tile>
 struct TilesBackwards {
   using Mine = ThreadChunk<Tile>;
@@ -98,8 +99,8 @@ struct TilesBackwards {
   }
 };
 
-/// Writes LSE and O / l. O takes a detour through the warp's rows of shared memory, so that each lane stores 16 bytes and
-/// the warp stores whole rows.
+/// Writes LSE and O / l. O takes a detour through the warp's rows of shared memory, so that each lane stores
+/// 16 bytes and the warp stores whole rows.
 /// @param pairs  which scores the rows have, for repair_rows(): PlainPairs, or those of chapter 11
 template <class Tile, class Pairs>
 __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block<Tile>& block,

@@ -2,12 +2,13 @@
 /// FlashAttention v2 tuned for the instructions of sm_80: cp.async copies, mma and exponentials overlap.
 ///
 /// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim], all __half or
-/// __nv_bfloat16; LSE is [batch, heads, seq_q], fp32. Any lengths >= 1, any kv_heads that divides heads, any strides that are
-/// multiples of 16 bytes, and any head_dim that is a multiple of 8, up to the kernel's d. Columns from head_dim to d are zeros
-/// on the chip and do not exist in HBM. A row that sees no key has O = 0 and LSE = -inf.
+/// __nv_bfloat16; LSE is [batch, heads, seq_q], fp32. Any lengths >= 1, any kv_heads that divides heads, any
+/// strides that are multiples of 16 bytes, and any head_dim that is a multiple of 8, up to the kernel's d.
+/// Columns from head_dim to d are zeros on the chip and do not exist in HBM. A row that sees no key has O = 0
+/// and LSE = -inf.
 ///
-/// A masked key has weight 0, but is multiplied all the same unless its whole slice is hidden: NaN or infinity in its
-/// value reaches O. Causal masks are aligned to the bottom right: device/attention.cuh.
+/// A masked key has weight 0, but is multiplied all the same unless its whole slice is hidden: NaN or
+/// infinity in its value reaches O. Causal masks are aligned to the bottom right: device/attention.cuh.
 ///
 /// Four kernels, FlashAttention v2 (Algorithm 1 of Dao 2023) with four schedules. All of them have
 ///
@@ -16,8 +17,9 @@
 ///   shared  Tile::kSharedBytes: a tile of Q, then of O; kStages tiles of K and of V
 ///   HBM     reads Q once, and for each block the keys and values that its last query sees; writes O and LSE
 ///
-/// choices.cuh has the sizes, block.cuh the work of a block, copies.cuh the loads and stores, softmax.cuh what a warp does
-/// with a tile. Unless Q stays in registers, the first wait of a main loop covers Q as well: its group is the oldest.
+/// choices.cuh has the sizes, block.cuh the work of a block, copies.cuh the loads and stores, softmax.cuh
+/// what a warp does with a tile. Unless Q stays in registers, the first wait of a main loop covers Q as well:
+/// its group is the oldest.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -75,7 +77,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store<Tile>(acc, block, sQ + block.warp_row * d, PlainPairs{a});
 }
 
-/// Two stages or more: while a tile is in use, the next kStages - 1 are in flight. Tile j is in stage j % kStages.
+/// Two stages or more: while a tile is in use, the next kStages - 1 are in flight. Tile j is in stage j %
+/// kStages.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     multi_stage_attention(Attention<typename Tile::T> a) {
@@ -176,8 +179,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
 // --- masked_first: key tiles from the last to the first -------------------------------------------------
 
-/// Two stages or more, and the keys backwards: tiles with hidden keys come first, in a loop of their own. Every row sees
-/// every key of the remaining tiles: the second loop has no mask. Both loops copy whole tiles only.
+/// Two stages or more, and the keys backwards: tiles with hidden keys come first, in a loop of their own.
+/// Every row sees every key of the remaining tiles: the second loop has no mask. Both loops copy whole tiles
+/// only.
 ///
 /// A softmax step takes a slice of a tile, kSlice keys.
 template <class Tile>

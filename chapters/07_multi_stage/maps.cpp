@@ -1,7 +1,7 @@
 /// @file
-/// Prints as JSON what load_tile() copies to each chunk of a tile, for ./learn look: {"own": {"load_tile": [[chunk, ..
-/// by column], .. by row]}, "right"}, where a chunk is [row, col] of the matrix, "zeros", or null if nothing is copied
-/// there. own_1.inc is a learner's answer to exercise 1, right_1.inc the solution.
+/// Prints as JSON what load_tile() copies to each chunk of a tile, for ./learn look: {"own": {"load_tile":
+/// [[chunk, .. by column], .. by row]}, "right"}, where a chunk is [row, col] of the matrix, "zeros", or null
+/// if nothing is copied there. own_1.inc is a learner's answer to exercise 1, right_1.inc the solution.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

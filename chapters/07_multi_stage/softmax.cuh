@@ -1,6 +1,7 @@
 /// @file
-/// What a warp does with tiles in shared memory: S = Q K^T, the mask, P = 2^(s - m) and O += P V. In chapter 06 these
-/// functions handle 16 queries per warp. Here a warp may have 32, so that each fragment of K and V feeds two mma.
+/// What a warp does with tiles in shared memory: S = Q K^T, the mask, P = 2^(s - m) and O += P V. In chapter
+/// 06 these functions handle 16 queries per warp. Here a warp may have 32, so that each fragment of K and V
+/// feeds two mma.
 ///
 /// mi counts fragments from the top to the bottom of the warp's rows, ni from left to right.
 #pragma once
@@ -25,7 +26,8 @@ namespace fa::ch07 {
 template <class Tile>
 using Scores = float[Tile::kRowTiles][Tile::kSlice / 8][4];
 
-/// What a warp carries from slice to slice. Index i of m and l is a row of the lane: row lane / 4 + 8 * i of the warp.
+/// What a warp carries from slice to slice. Index i of m and l is a row of the lane: row lane / 4 + 8 * i of
+/// the warp.
 template <class Tile>
 struct Accumulators {
   float o[Tile::kRowTiles][Tile::kHeadDim / 8][4] = {};  ///< the sum of 2^(s - m) * v: fragments C
@@ -37,7 +39,8 @@ struct Accumulators {
   }
 };
 
-/// The two neighbouring elements of one of its rows that this lane holds, in fragments C of Scores or of Accumulators::o.
+/// The two neighbouring elements of one of its rows that this lane holds, in fragments C of Scores or of
+/// Accumulators::o.
 template <class Fragments>
 __device__ __forceinline__ auto* row_pair(Fragments& c, int row, int ni) {
   return fa::row_pair(c[row / 2][ni], row % 2);
@@ -87,8 +90,8 @@ __device__ __forceinline__ QueryFragments<Tile> load_queries(const typename Tile
   return rQ;
 }
 
-/// What columns 16 * step to 16 * step + 15 of Q and K add to S, for a slice of keys. Each fragment of K is loaded once and
-/// multiplied with all rows of the warp.
+/// What columns 16 * step to 16 * step + 15 of Q and K add to S, for a slice of keys. Each fragment of K is
+/// loaded once and multiplied with all rows of the warp.
 template <class Tile>
 __device__ __forceinline__ void multiply_qk_step(Scores<Tile>& rS, const QueryFragments<Tile>& rQ,
                                                  const typename Tile::T* sK, int step) {
@@ -133,9 +136,9 @@ __device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename 
   }
 }
 
-/// Lazy rescaling: the recurrence of chapter 03, skipped unless the maximum of one of the warp's rows has grown by more
-/// than kRescaleThreshold. If it is skipped, O and l stay relative to the old maximum. That does not change O / l, and P
-/// is at most 2^kRescaleThreshold.
+/// Lazy rescaling: the recurrence of chapter 03, skipped unless the maximum of one of the warp's rows has
+/// grown by more than kRescaleThreshold. If it is skipped, O and l stay relative to the old maximum. That
+/// does not change O / l, and P is at most 2^kRescaleThreshold.
 template <class Tile>
 __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Tile>& rS, float factor) {
   float top[Tile::kLaneRows];  // of this lane's keys
@@ -169,8 +172,8 @@ __device__ __forceinline__ void rescale(Accumulators<Tile>& acc, const Scores<Ti
   // END 3
 }
 
-/// P = 2^(s - m) and O += P V, 16 keys at a time. The exponentials of the next 16 keys do not depend on the products of
-/// these, and overlap with them.
+/// P = 2^(s - m) and O += P V, 16 keys at a time. The exponentials of the next 16 keys do not depend on the
+/// products of these, and overlap with them.
 template <class Tile>
 __device__ __forceinline__ void multiply_pv(Accumulators<Tile>& acc, const Scores<Tile>& rS,
                                             const typename Tile::T* sV, float factor) {

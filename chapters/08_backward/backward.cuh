@@ -17,7 +17,8 @@ struct Backward : Attention<T> {
   Strides d_o_strides, dq_strides, dk_strides, dv_strides;
   float* dq_sum;  ///< where the tensor-core kernels accumulate dQ: must start as zeros
 
-  /// The first query that sees a key; all later queries see it too. Negative if the mask would begin before query 0.
+  /// The first query that sees a key; all later queries see it too. Negative if the mask would begin before
+  /// query 0.
   __device__ __forceinline__ int first_query(int key) const {
     return this->causal ? key - this->seq_k + this->seq_q : 0;
   }
@@ -29,8 +30,8 @@ struct Dense : Base {
   static constexpr bool kDense = true;
 };
 
-/// The rows of a head, and how many columns of them exist. With Tile::kDense the stride and the columns are constants, so the
-/// addresses of a thread's copies differ by constants as well.
+/// The rows of a head, and how many columns of them exist. With Tile::kDense the stride and the columns are
+/// constants, so the addresses of a thread's copies differ by constants as well.
 template <class Tile, class T>
 __device__ __forceinline__ HeadRows<T> known_rows(HeadRows<T> rows) {
   if (Tile::kDense) rows.stride = Tile::kHeadDim;

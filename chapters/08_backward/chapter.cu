@@ -255,8 +255,8 @@ std::int64_t rows_of_sums(const Shape& shape, const TileSizes& tiles) {
   return shape.batch * shape.heads * ((shape.seq_q - 1) / tiles.Br + 1) * tiles.Br;
 }
 
-/// Rows that the key tiles of all heads add to the sums of dQ. They add whole query tiles, so every key tile also adds
-/// the rows of the last query tile that do not exist.
+/// Rows that the key tiles of all heads add to the sums of dQ. They add whole query tiles, so every key tile
+/// also adds the rows of the last query tile that do not exist.
 std::int64_t rows_added(const Shape& shape, const TileSizes& tiles) {
   const std::int64_t heads = shape.batch * shape.heads;
   const std::int64_t key_tiles = (shape.seq_k - 1) / tiles.Bc + 1;
@@ -280,9 +280,9 @@ Traffic mma_fused_traffic(const Shape& shape) {
 
 // --- the variants -------------------------------------------------------------------------------------
 
-/// The standard backward pass stores S and dP in HBM, rounded to the type of the inputs. For logits above 64, bf16 has
-/// only multiples of 1/2. And where one key has nearly all the weight of a row, dP - D is a small difference of rounded
-/// numbers.
+/// The standard backward pass stores S and dP in HBM, rounded to the type of the inputs. For logits above 64,
+/// bf16 has only multiples of 1/2. And where one key has nearly all the weight of a row, dP - D is a small
+/// difference of rounded numbers.
 std::optional<std::string> too_much_rounding(const Shape& shape, const TensorMap& inputs) {
   if (shape.dtype == DType::kFloat32) return std::nullopt;
   const auto longest_row = [&](const char* name) {

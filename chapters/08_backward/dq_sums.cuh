@@ -1,5 +1,6 @@
 /// @file
-/// The sums of dQ to which the fused tensor-core kernels add: fp32, stored in fragment order, converted at the end.
+/// The sums of dQ to which the fused tensor-core kernels add: fp32, stored in fragment order, converted at
+/// the end.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,8 +19,8 @@ namespace fa::ch08 {
 
 // --- how a fragment is added -------------------------------------------------------------------------------
 //
-// The 128 floats of a fragment are contiguous, so that one instruction of a warp touches adjacent bytes instead of 8
-// rows of dQ.
+// The 128 floats of a fragment are contiguous, so that one instruction of a warp touches adjacent bytes
+// instead of 8 rows of dQ.
 
 /// Adds one float per lane and instruction: 128 contiguous bytes.
 struct ElementSums {
@@ -59,8 +60,8 @@ struct Float4Sums : ElementSums {};
 
 // --- a tile of dQ ------------------------------------------------------------------------------------------
 
-/// The number of this warp's fragment (mi, ni) in the sums of a query tile: column by column, so that those which do not exist
-/// would be the last ones.
+/// The number of this warp's fragment (mi, ni) in the sums of a query tile: column by column, so that those
+/// which do not exist would be the last ones.
 template <class Tile>
 __device__ __forceinline__ int fragment_of_dq(int mi, int ni) {
   const int warp = threadIdx.x / 32;
@@ -78,10 +79,11 @@ __device__ __forceinline__ Coord element_of_dq(int mi, int ni, int i) {
 
 /// dQ = scale * the sums, in 16 bits.
 ///
-/// A lane of a fragment has two columns, 4 bytes, of each of two rows. Four lanes exchange what they have, so that each stores 16
-/// bytes of one row.
+/// A lane of a fragment has two columns, 4 bytes, of each of two rows. Four lanes exchange what they have, so
+/// that each stores 16 bytes of one row.
 ///
-///   grid    batch * heads * ceil(seq_q / Br); taken from the last to the first: what was added last is in the L2 cache
+///   grid    batch * heads * ceil(seq_q / Br); taken from the last to the first: what was added last is in
+///           the L2 cache
 ///   block   Tile::kThreads
 ///   HBM     reads the sums, writes dQ
 template <class Tile>

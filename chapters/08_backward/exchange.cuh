@@ -1,9 +1,9 @@
 /// @file
 /// How two warps with the same keys exchange P and dS.
 ///
-/// From head_dim 128 on each of the two computes P^T and dS^T for half of the queries of a step, and owns half of the
-/// columns of dK and dV. dK and dV are sums over all queries, so each warp needs the P^T and dS^T of the other. Up to
-/// head_dim 64 a warp has its keys to itself and exchanges nothing.
+/// From head_dim 128 on each of the two computes P^T and dS^T for half of the queries of a step, and owns
+/// half of the columns of dK and dV. dK and dV are sums over all queries, so each warp needs the P^T and dS^T
+/// of the other. Up to head_dim 64 a warp has its keys to itself and exchanges nothing.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,7 +16,8 @@
 
 namespace fa::ch08 {
 
-/// The other warp with the same keys, and the buffers in shared memory through which the two exchange P^T and dS^T.
+/// The other warp with the same keys, and the buffers in shared memory through which the two exchange P^T and
+/// dS^T.
 template <class Tile>
 struct Partner {
   using T = typename Tile::T;
@@ -26,7 +27,8 @@ struct Partner {
   __device__ __forceinline__ Partner(const KeyTileMemory<Tile>& s, const KeyBlock<Tile>& block)
       : p(s.p + block.warp_key * Tile::Br), ds(s.ds + block.warp_key * Tile::Br), part(block.part) {}
 
-  /// Stores P^T, or dS^T, of this warp's queries for the partner. @param query  the first of them, in its tile
+  /// Stores P^T, or dS^T, of this warp's queries for the partner.
+  /// @param query  the first of them, in its tile
   __device__ __forceinline__ void pass_p(int query, const Operand<Tile>& rP) const {
     store_operand<Tile>(p, query, rP);
   }

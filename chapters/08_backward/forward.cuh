@@ -22,8 +22,8 @@ Traffic traffic(const AttentionShape& shape);
 /// Shared memory per block, in bytes.
 std::size_t shared_bytes(const AttentionShape& shape);
 
-/// Enqueues chapter 05's `register_tiled` for fp32, or chapter 07's `final` for 16 bits. They are compiled for the
-/// head dimensions in sizes.cuh.
+/// Enqueues chapter 05's `register_tiled` for fp32, or chapter 07's `final` for 16 bits. They are compiled
+/// for the head dimensions in sizes.cuh.
 /// @throws CudaError
 void launch(const AttentionBackward::Args& args, cudaStream_t stream);
 

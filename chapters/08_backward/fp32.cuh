@@ -1,15 +1,18 @@
 /// @file
-/// The gradients of attention in fp32, with P recomputed and never stored in HBM; and delta, for both element types.
+/// The gradients of attention in fp32, with P recomputed and never stored in HBM; and delta, for both element
+/// types.
 ///
-/// Q, O, dO and dQ are [batch, heads, seq_q, head_dim], K, V, dK and dV [batch, kv_heads, seq_k, head_dim], LSE and delta
-/// [batch, heads, seq_q]. Any lengths >= 1 and any kv_heads that divides heads. A row that sees no key has
-/// gradient 0.
+/// Q, O, dO and dQ are [batch, heads, seq_q, head_dim], K, V, dK and dV [batch, kv_heads, seq_k, head_dim],
+/// LSE and delta [batch, heads, seq_q]. Any lengths >= 1 and any kv_heads that divides heads. A row that sees
+/// no key has gradient 0.
 ///
-/// With S = scale * Q K^T, for each element, and delta = rowsum(dO * O), the D of Dao et al. 2022, appendix B.2:
+/// With S = scale * Q K^T, for each element, and delta = rowsum(dO * O), the D of Dao et al. 2022, appendix
+/// B.2:
 ///   P = exp(S - LSE)    dP = dO V^T    dS = P * (dP - delta)
 ///   dV = P^T dO         dK = scale * dS^T Q         dQ = scale * dS K
 ///
-/// query_gradients.cuh and tensor_cores.cuh do the same on tensor cores. chapter.cu has the formulas of the traffic.
+/// query_gradients.cuh and tensor_cores.cuh do the same on tensor cores. chapter.cu has the formulas of the
+/// traffic.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,7 +28,7 @@
 
 namespace fa::ch08 {
 
-// --- before the gradients ------------------------------------------------------------------------------------
+// --- before the gradients ----------------------------------------------------------------------------------
 
 /// Adjacent elements, which one instruction loads if they are 16 bytes or fewer.
 template <class T, int kCount>
@@ -42,7 +45,8 @@ struct DeltaRows {
   static constexpr int kThreads = 256, kRowsOfBlock = kThreads / kLanes;
 };
 
-/// delta = rowsum(dO * O): the per-row term that the softmax gradient subtracts from dP (`delta` in FlashAttention).
+/// delta = rowsum(dO * O): the per-row term that the softmax gradient subtracts from dP (`delta` in
+/// FlashAttention).
 ///
 ///   grid    ceil(batch * heads * seq_q / DeltaRows::kRowsOfBlock)
 ///   block   DeltaRows::kThreads: kLanes lanes per row
@@ -107,8 +111,8 @@ struct SharedTiles {
   }
 };
 
-/// Loads Br = Bc rows of a matrix from row `first` on, times `factor`. Rows from `end` on and columns from head_dim on do not
-/// exist: they become zeros.
+/// Loads Br = Bc rows of a matrix from row `first` on, times `factor`. Rows from `end` on and columns from
+/// head_dim on do not exist: they become zeros.
 template <class Tile>
 __device__ __forceinline__ void load_rows(float* s, HeadRows<const float> g, int first, int end,
                                           const Backward<float>& a, float factor = 1.0f) {
@@ -176,7 +180,8 @@ __device__ __forceinline__ void store_p(float* sP, const float (&rP)[Tile::kRows
 ///   grid    batch * heads * ceil(seq_q / Br)
 ///   block   Tile::kThreads
 ///   shared  Tile::kSharedBytes: Q, dO, K and V; P and then dS; LSE and delta
-///   HBM     reads Q, dO, LSE and delta once, and the keys and values that the tile's last query sees; writes dQ
+///   HBM     reads Q, dO, LSE and delta once, and the keys and values that the tile's last query sees; writes
+///           dQ
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) query_gradients(Backward<float> a) {
   constexpr int Br = Tile::Br, Bc = Tile::Bc;
@@ -272,14 +277,14 @@ __device__ __forceinline__ void store_dk_and_dv(const ThreadPart<Tile>& my, cons
   }
 }
 
-/// dK and dV of a key tile, which stays on the chip while the block loops over the query tiles of all heads that share
-/// it.
+/// dK and dV of a key tile, which stays on the chip while the block loops over the query tiles of all heads
+/// that share it.
 ///
 ///   grid    batch * kv_heads * ceil(seq_k / Bc)
 ///   block   Tile::kThreads
 ///   shared  Tile::kSharedBytes: Q, dO, K and V; P and then dS; LSE and delta
-///   HBM     reads K and V once; Q, dO, LSE and delta for each key tile, from the first query tile that sees it on;
-///           writes dK and dV
+///   HBM     reads K and V once; Q, dO, LSE and delta for each key tile, from the first query tile that sees
+///           it on; writes dK and dV
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm) key_gradients(Backward<float> a) {
   constexpr int Br = Tile::Br, Bc = Tile::Bc;
@@ -327,8 +332,8 @@ __device__ __forceinline__ void add_dq(const ThreadPart<Tile>& my, const Backwar
   // END 6
 }
 
-/// dK and dV as in key_gradients(); and dQ += scale * dS K, since dS is already there. Several blocks add to the same
-/// rows of dQ, in an order that differs from run to run.
+/// dK and dV as in key_gradients(); and dQ += scale * dS K, since dS is already there. Several blocks add to
+/// the same rows of dQ, in an order that differs from run to run.
 ///
 ///   grid, block, shared   as key_gradients()
 ///   HBM     as key_gradients(), and adds to dQ each time it reads Q

@@ -1,6 +1,6 @@
 /// @file
-/// The three kinds of products of the backward pass in fp32: what each thread computes, and which rows and columns it
-/// reads from shared memory.
+/// The three kinds of products of the backward pass in fp32: what each thread computes, and which rows and
+/// columns it reads from shared memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,8 +9,8 @@
 
 namespace fa::ch08 {
 
-/// Tile sizes of the fp32 kernels. The threads of a block form a grid with one row for each 4 rows of a tile. Each of them
-/// computes part of every product: S and dP, dK and dV, dQ.
+/// Tile sizes of the fp32 kernels. The threads of a block form a grid with one row for each 4 rows of a tile.
+/// Each of them computes part of every product: S and dP, dK and dV, dQ.
 template <int kHeadDimension, int kRowsOfTile, int kColumnThreads = kHeadDimension <= 64 ? 8 : 16>
 struct SquareTiles {
   using T = float;
@@ -25,8 +25,8 @@ struct SquareTiles {
   static constexpr int kRows = Br / kRowThreads;  ///< of a thread; for dK and dV too, since Br = Bc
   static constexpr int kCols = Bc / kColThreads;
   static constexpr int kDims = kHeadDim / kColThreads;  ///< columns of dQ, dK, dV
-  // With these strides, the float4s that a warp loads from several rows at once are in different banks, and so are the
-  // 4 x 8 floats of P that it stores at once.
+  // With these strides, the float4s that a warp loads from several rows at once are in different banks, and
+  // so are the 4 x 8 floats of P that it stores at once.
   static constexpr int kStride = kHeadDim + 4;  ///< of a row of Q, dO, K or V
   static constexpr int kPStride = Bc + 8;       ///< of a row of P or dS
   static constexpr int kSharedBytes = int(sizeof(float)) * (2 * (Br + Bc) * kStride + Br * kPStride + 2 * Br);
@@ -36,13 +36,13 @@ template <int kHeadDimension>
 struct Fp32Tiles : SquareTiles<kHeadDimension, 64> {};
 template <>
 struct Fp32Tiles<256> : SquareTiles<256, 32, 32> {};
-/// For devices whose shared memory is too small for those. Smaller tiles for 256 columns would need more registers than there
-/// are.
+/// For devices whose shared memory is too small for those. Smaller tiles for 256 columns would need more
+/// registers than there are.
 template <int kHeadDimension>
 struct SmallFp32Tiles : SquareTiles<kHeadDimension, 32> {};
 
-/// A thread's part of the products. A warp covers 4 x 8 threads of the grid: lane ^ 1 has the same row, lane ^ 2 the
-/// same column, so that one wavefront loads the float4s of 16 lanes (chapter 05).
+/// A thread's part of the products. A warp covers 4 x 8 threads of the grid: lane ^ 1 has the same row, lane
+/// ^ 2 the same column, so that one wavefront loads the float4s of 16 lanes (chapter 05).
 template <class Tile>
 struct ThreadPart {
   int row, col;  ///< of the thread in the grid
@@ -53,12 +53,12 @@ struct ThreadPart {
     row = warp / kWarpsInRow * 4 + lane / 2 % 4;
     col = warp % kWarpsInRow * 8 + lane % 2 + lane / 8 * 2;
   }
-  /// Row or column i of this thread if the product reads its operand along the rows: every kRowThreads-th row, or every
-  /// kColThreads-th column.
+  /// Row or column i of this thread if the product reads its operand along the rows: every kRowThreads-th
+  /// row, or every kColThreads-th column.
   __device__ __forceinline__ int strided_row(int i) const { return row + i * Tile::kRowThreads; }
   __device__ __forceinline__ int strided_col(int i) const { return col + i * Tile::kColThreads; }
-  /// If the product reads its operand down the columns, a thread has groups of four adjacent ones, each a float4. This is
-  /// the first of the group that i belongs to.
+  /// If the product reads its operand down the columns, a thread has groups of four adjacent ones, each a
+  /// float4. This is the first of the group that i belongs to.
   __device__ __forceinline__ int adjacent_row(int i) const { return 4 * (row + i / 4 * Tile::kRowThreads); }
   __device__ __forceinline__ int adjacent_col(int i) const { return 4 * (col + i / 4 * Tile::kColThreads); }
 };
@@ -89,8 +89,8 @@ __device__ __forceinline__ void multiply_nt(float (&rC)[Tile::kRows][Tile::kCols
   }
 }
 
-/// C += A^T B, this thread's [kRows, kDims]: dV += P^T dO and dK += dS^T Q. Reads both operands down their columns, as
-/// a sum of outer products.
+/// C += A^T B, this thread's [kRows, kDims]: dV += P^T dO and dK += dS^T Q. Reads both operands down their
+/// columns, as a sum of outer products.
 template <class Tile>
 __device__ __forceinline__ void multiply_tn(float (&rC)[Tile::kRows][Tile::kDims], const float* sA,
                                             const float* sB) {

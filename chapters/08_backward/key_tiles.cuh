@@ -1,6 +1,6 @@
 /// @file
-/// The tensor-core kernels with one block per key tile: their sizes, each warp's part of the key tile, and the query
-/// tiles over which the block loops.
+/// The tensor-core kernels with one block per key tile: their sizes, each warp's part of the key tile, and
+/// the query tiles over which the block loops.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,10 +15,11 @@ namespace fa::ch08 {
 
 /// The sizes that the three kernels share.
 ///
-/// A warp has 32 keys, which halves its loads from shared memory: each fragment of Q or dO feeds two rows of fragments.
-/// At head_dim 128 its part of dK and dV would take 256 registers per thread, more than there are. So two warps share the
-/// same keys: each computes S and dP for half of the queries, owns half of the columns of dK and dV, and needs the P and
-/// dS of the other (exchange.cuh). At head_dim 256 the two share 16 keys, and a block has 64.
+/// A warp has 32 keys, which halves its loads from shared memory: each fragment of Q or dO feeds two rows of
+/// fragments. At head_dim 128 its part of dK and dV would take 256 registers per thread, more than there are.
+/// So two warps share the same keys: each computes S and dP for half of the queries, owns half of the columns
+/// of dK and dV, and needs the P and dS of the other (exchange.cuh). At head_dim 256 the two share 16 keys,
+/// and a block has 64.
 ///
 /// @tparam kStagesOfQueries  tiles of Q and dO in shared memory
 /// @tparam kQueries, kKeys   Br and Bc
@@ -61,7 +62,8 @@ struct WithDsForPartner : Base {
 template <class T, int d>
 struct KeyGradientTiles : WithDsForPartner<MmaKeyTiles<T, d, 2>> {};
 
-/// dK, dV and contributions to dQ: `mma_fused_gradients`, with one stage, and `mma_pipelined_gradients`, with two.
+/// dK, dV and contributions to dQ: `mma_fused_gradients`, with one stage, and `mma_pipelined_gradients`, with
+/// two.
 /// @tparam SumsOfDq  how the contributions to dQ are added (dq_sums.cuh)
 template <class Base, class SumsOfDq>
 struct WithDsForDq : Base {
@@ -75,7 +77,8 @@ struct WithDsForDq : Base {
 template <class T, int d, int kStagesOfQueries, class SumsOfDq>
 struct FusedTiles : WithDsForDq<MmaKeyTiles<T, d, kStagesOfQueries>, SumsOfDq> {};
 
-// For devices on which a block has 99 KiB of shared memory, or 163 KiB at head_dim 256: half of the queries, and 64 keys.
+// For devices on which a block has 99 KiB of shared memory, or 163 KiB at head_dim 256: half of the queries,
+// and 64 keys.
 template <class T, int d>
 struct SmallKeyGradientTiles : WithDsForPartner<MmaKeyTiles<T, d, 2, 32, 64>> {};
 template <class T, int d, int kStagesOfQueries, class SumsOfDq>
@@ -95,7 +98,8 @@ struct KeyBlock {
   __device__ __forceinline__ KeyBlock(const Backward<typename Tile::T>& a, int head, int key_tile) {
     batch = head / a.kv_heads, kv_head = head % a.kv_heads;
     first_key = key_tile * Tile::Bc;
-    // Broadcast by lane 0: now the compiler knows that all lanes have the same value, and uses uniform registers.
+    // Broadcast by lane 0: now the compiler knows that all lanes have the same value, and uses uniform
+    // registers.
     const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);
     warp_key = warp / Tile::kWarpsPerKeys * Tile::kWarpRows;
     part = warp % Tile::kWarpsPerKeys;
@@ -109,7 +113,8 @@ struct KeyBlock {
   }
 };
 
-/// Iterates over the query tiles of all heads that share a key tile, in each head from the first tile that sees it.
+/// Iterates over the query tiles of all heads that share a key tile, in each head from the first tile that
+/// sees it.
 template <class Tile>
 struct QueryWalk {
   int batch;

@@ -1,7 +1,7 @@
 /// @file
 /// Prints as JSON which rows of a tile the lanes pass to ldmatrix_transposed, for ./learn look:
-/// {"own": {"from_a": [[row, col], .. by lane], "from_b"}, "right"}. own_9.inc is a learner's answer to exercise 9,
-/// right_9.inc the solution.
+/// {"own": {"from_a": [[row, col], .. by lane], "from_b"}, "right"}. own_9.inc is a learner's answer to
+/// exercise 9, right_9.inc the solution.
 #include <cstdio>
 
 #include "device/fragments.cuh"

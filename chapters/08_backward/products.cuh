@@ -28,7 +28,8 @@ __device__ __forceinline__ void mma_16_columns(float (*rC)[4], const std::uint32
   mma<T>(rC[1], a, {b[2], b[3]});
 }
 
-/// C = A B^T, for kScoreCols rows of B: S^T = K Q^T and dP^T = V dO^T. Each row of B is a column of the operand.
+/// C = A B^T, for kScoreCols rows of B: S^T = K Q^T and dP^T = V dO^T. Each row of B is a column of the
+/// operand.
 /// @param sA  the warp's rows
 template <class Tile>
 __device__ __forceinline__ void mma_nt(Fragments<Tile, Tile::kScoreCols>& rC, const typename Tile::T* sA,
@@ -61,7 +62,8 @@ __device__ __forceinline__ void mma_nt(Fragments<Tile, Tile::kScoreCols>& rC, co
   }
 }
 
-/// C += A B, for kScoreCols rows of B: dV += P^T dO, dK += dS^T Q, dQ += dS K. Each row of B is a row of the operand.
+/// C += A B, for kScoreCols rows of B: dV += P^T dO, dK += dS^T Q, dQ += dS K. Each row of B is a row of the
+/// operand.
 /// @param sB  at the first of the warp's columns
 template <class Tile>
 __device__ __forceinline__ void mma_nn(Fragments<Tile, Tile::kCols>& rC, const Operand<Tile>& rA,

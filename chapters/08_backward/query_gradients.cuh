@@ -1,5 +1,6 @@
 /// @file
-/// dQ on tensor cores, one block per query tile: 16-bit inputs, fp32 sums. The simplest of the tensor-core kernels.
+/// dQ on tensor cores, one block per query tile: 16-bit inputs, fp32 sums. The simplest of the tensor-core
+/// kernels.
 ///
 /// Shapes and formulas are those of fp32.cuh.
 #pragma once
@@ -42,7 +43,8 @@ struct MmaQueryTiles {
 
 /// Overwrites dP with dS, for the warp's queries and kScoreCols keys. Queries are rows.
 /// @param lse     of rows lane / 4 + 8 * row, times log2 e     @param delta  of the same rows
-/// @param factor  scale * log2 e                               @param key    the first key, counted from first_key
+/// @param factor  scale * log2 e
+/// @param key    the first key, counted from first_key
 template <class Tile>
 __device__ __forceinline__ void ds_of_queries(Fragments<Tile, Tile::kScoreCols>& rdS,
                                               const Fragments<Tile, Tile::kScoreCols>& rS,
@@ -68,14 +70,15 @@ __device__ __forceinline__ void ds_of_queries(Fragments<Tile, Tile::kScoreCols>&
   }
 }
 
-/// dQ of a query tile, which stays on the chip while the block loops over the keys. Queries are rows, so the registers
-/// of dS already form operand A of dS K, and no warp needs another warp's dS. The next key tile is prefetched while the
-/// current one is in use.
+/// dQ of a query tile, which stays on the chip while the block loops over the keys. Queries are rows, so the
+/// registers of dS already form operand A of dS K, and no warp needs another warp's dS. The next key tile is
+/// prefetched while the current one is in use.
 ///
 ///   grid    batch * heads * ceil(seq_q / Br)
 ///   block   Tile::kThreads: one warp per kWarpRows queries
 ///   shared  Tile::kSharedBytes: Q and dO, kStages tiles of K and V
-///   HBM     reads Q, dO, LSE and delta once, and the keys and values that the tile's last query sees; writes dQ
+///   HBM     reads Q, dO, LSE and delta once, and the keys and values that the tile's last query sees; writes
+///           dQ
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     mma_query_gradients(Backward<typename Tile::T> a) {

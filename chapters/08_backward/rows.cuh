@@ -1,5 +1,6 @@
 /// @file
-/// Moves rows between HBM and shared memory for the tensor-core kernels, and places the tiles of a block there.
+/// Moves rows between HBM and shared memory for the tensor-core kernels, and places the tiles of a block
+/// there.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,8 +26,8 @@ __device__ __forceinline__ HeadRows<T> rows_of(T* tensor, const Strides& strides
   return known_rows<Tile>(Attention<typename Tile::T>::rows_of(tensor, strides, batch, head));
 }
 
-/// Starts copying kRows rows of a matrix from row `first` on. Rows from `end` on do not exist and become zeros; columns from
-/// `cols` on do not exist either and stay as they are.
+/// Starts copying kRows rows of a matrix from row `first` on. Rows from `end` on do not exist and become
+/// zeros; columns from `cols` on do not exist either and stay as they are.
 /// @param thread  among the Tile::kThreads that copy together
 template <class Tile, int kRows>
 __device__ __forceinline__ void copy_rows_async(typename Tile::T* s, HeadRows<const typename Tile::T> g,
@@ -41,7 +42,8 @@ __device__ __forceinline__ void copy_rows_async(typename Tile::T* s, HeadRows<co
   }
 }
 
-/// Rounds a warp's part of a tile to 16 bits and stores what exists of it, 16 bytes at a time via shared memory.
+/// Rounds a warp's part of a tile to 16 bits and stores what exists of it, 16 bytes at a time via shared
+/// memory.
 /// @param s     at the first of the warp's columns; overwrites what is there
 /// @param first, end, first_col, cols  the warp's first row; how many rows there are; the same for columns
 template <class Tile>
@@ -117,8 +119,8 @@ struct KeyTileMemory {
     copy_rows_async<Tile, Bc>(k, gK, block.first_key, a.seq_k, cols_of<Tile>(a));
     copy_rows_async<Tile, Bc>(v, gV, block.first_key, a.seq_k, cols_of<Tile>(a));
   }
-  /// Makes P zero where a rounded LSE does not determine it, or the query sees no key: see resolved_lse(). Each thread does so for the
-  /// element that it has copied, after its wait and before the barrier.
+  /// Makes P zero where a rounded LSE does not determine it, or the query sees no key: see resolved_lse().
+  /// Each thread does so for the element that it has copied, after its wait and before the barrier.
   __device__ __forceinline__ void resolve_lse(int stage) const {
     if (threadIdx.x >= Tile::Br) return;
     float& of_row = lse[stage * Tile::Br + threadIdx.x];

@@ -3,11 +3,12 @@
 ///
 /// Shapes and formulas are those of fp32.cuh. Read query_gradients.cuh first: it is simpler.
 ///
-/// A block owns a key tile, and its warps split the keys. They compute S^T = K Q^T and dP^T = V dO^T instead of S and
-/// dP. The registers of P^T and dS^T then already form operand A of dV = P^T dO and dK = dS^T Q: no element moves.
+/// A block owns a key tile, and its warps split the keys. They compute S^T = K Q^T and dP^T = V dO^T instead
+/// of S and dP. The registers of P^T and dS^T then already form operand A of dV = P^T dO and dK = dS^T Q: no
+/// element moves.
 ///
-/// A warp computes scores for some queries that do not see its keys, and gives them weight 0. If V of such a key is NaN
-/// or infinite, 0 times that is NaN.
+/// A warp computes scores for some queries that do not see its keys, and gives them weight 0. If V of such a
+/// key is NaN or infinite, 0 times that is NaN.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,7 +27,7 @@
 
 namespace fa::ch08 {
 
-// --- P and dS ------------------------------------------------------------------------------------------------
+// --- P and dS ----------------------------------------------------------------------------------------------
 
 /// Overwrites S^T with P^T, for the warp's keys and kScoreCols queries. Queries are columns.
 /// @param sLse  LSE of the first query     @param first_key  first key of the warp
@@ -82,7 +83,8 @@ __device__ __forceinline__ void ds_from_dp(Fragments<Tile, Tile::kScoreCols>& rd
   }
 }
 
-/// P^T and dS^T of the warp's keys and kScoreCols queries, rounded, as operands A. Also passes P^T to the partner.
+/// P^T and dS^T of the warp's keys and kScoreCols queries, rounded, as operands A. Also passes P^T to the
+/// partner.
 /// @param query  the first of them, counted from tile.first_query
 template <class Tile>
 __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds, const KeyTileMemory<Tile>& s,
@@ -113,16 +115,17 @@ __device__ __forceinline__ void add_dv_and_dk(Fragments<Tile, Tile::kCols>& rdV,
   mma_nn<Tile>(rdK, ds, tile.q + at);
 }
 
-// --- dK and dV -----------------------------------------------------------------------------------------------
+// --- dK and dV ---------------------------------------------------------------------------------------------
 
-/// dK and dV of a key tile, which stays on the chip. The block loops over the query tiles of all heads that share it,
-/// and prefetches the next one while it uses the current one.
+/// dK and dV of a key tile, which stays on the chip. The block loops over the query tiles of all heads that
+/// share it, and prefetches the next one while it uses the current one.
 ///
 ///   grid    batch * kv_heads * ceil(seq_k / Bc)
 ///   block   Tile::kThreads: kWarpsPerKeys warps per kWarpRows keys
-///   shared  Tile::kSharedBytes: K and V; two tiles of Q, dO, LSE and delta; P^T and dS^T if warps exchange them
-///   HBM     reads K and V once; Q, dO, LSE and delta for each key tile, from the first query tile that sees it on;
-///           writes dK and dV
+///   shared  Tile::kSharedBytes: K and V; two tiles of Q, dO, LSE and delta; P^T and dS^T if warps exchange
+///           them
+///   HBM     reads K and V once; Q, dO, LSE and delta for each key tile, from the first query tile that sees
+///           it on; writes dK and dV
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     mma_key_gradients(Backward<typename Tile::T> a) {
@@ -166,11 +169,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store_dk_and_dv(a, s, block, rdK, rdV);
 }
 
-// --- and dQ, by atomic additions -----------------------------------------------------------------------------
+// --- and dQ, by atomic additions ---------------------------------------------------------------------------
 
-/// Adds dS K of the key tile, without the scale, to the sums of the query tile: this warp's rows and 32 columns. The
-/// product sums over the keys of all warps, so it reads dS^T from shared memory, where each warp has stored its part.
-/// Queries that do not exist have dS = 0. Columns from head_dim on are not added.
+/// Adds dS K of the key tile, without the scale, to the sums of the query tile: this warp's rows and 32
+/// columns. The product sums over the keys of all warps, so it reads dS^T from shared memory, where each warp
+/// has stored its part. Queries that do not exist have dS = 0. Columns from head_dim on are not added.
 /// @param sdS  dS^T, [Bc, Br]
 template <class Tile>
 __device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS, const typename Tile::T* sK,
@@ -181,7 +184,8 @@ __device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS,
   const int lane = threadIdx.x % 32;
   const Coord part = element_of_dq<Tile>(0, 0, 0), corner = element_of_c(lane, 0);
   // EXERCISE 9: Which row of a 16 x 16 tile must the lane pass to ldmatrix_transposed: of dS^T for A, of K for B?
-  // A's registers hold its quarters down first, then right. In dS^T these quarters are right first, then down.
+  // A's registers hold its quarters down first, then right. In dS^T these quarters are right first, then
+  // down.
   const Coord from_a = row_for_b(lane), from_b = row_for_a(lane);
   // END 9
   const int at_a = PRows::advance(PRows::offset(from_a.row, from_a.col), 0, part.row - corner.row);
@@ -214,7 +218,8 @@ __device__ __forceinline__ void add_dq(float* sums, const typename Tile::T* sdS,
   }
 }
 
-/// dK and dV as in mma_key_gradients(), with one query tile in shared memory; and this key tile's contribution to dQ.
+/// dK and dV as in mma_key_gradients(), with one query tile in shared memory; and this key tile's
+/// contribution to dQ.
 ///
 ///   grid, block   as mma_key_gradients()
 ///   shared  Tile::kSharedBytes: K and V; Q, dO, LSE and delta; dS^T, and P^T if warps exchange it
@@ -259,8 +264,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store_dk_and_dv(a, s, block, rdK, rdV);
 }
 
-/// mma_fused_gradients() with two query tiles in shared memory: the next one is prefetched while the current one is in
-/// use, and a step has one fewer barrier.
+/// mma_fused_gradients() with two query tiles in shared memory: the next one is prefetched while the current
+/// one is in use, and a step has one fewer barrier.
 ///
 ///   grid, block, shared, HBM   as mma_fused_gradients(), with two tiles of Q, dO, LSE and delta
 template <class Tile>

@@ -28,7 +28,8 @@ constexpr std::int64_t kInt = sizeof(int);
 
 // --- how the variants are launched -------------------------------------------------------------------------
 
-// A variant is a type with kernel tiles for each element type and head dimension, and a function that launches them.
+// A variant is a type with kernel tiles for each element type and head dimension, and a function that
+// launches them.
 
 template <class Tile>
 std::int64_t query_tiles_of(const Shape& shape) {
@@ -121,7 +122,8 @@ requires(Tile::kQueryBuffers == 2) struct FinalKernel<Tile> {
   static auto get() { return gapless_attention<Tile>; }
 };
 
-/// Two launches: all query tiles, then those that the first one has marked. After the counter, the queue has the marks.
+/// Two launches: all query tiles, then those that the first one has marked. After the counter, the queue has
+/// the marks.
 struct WithoutMaximum {
   static constexpr bool kHasQueue = true;
   template <class T, int d>
@@ -153,9 +155,10 @@ struct WithoutMaximum {
   }
 };
 
-// --- the variants -------------------------------------------------------------------------------------------
+// --- the variants ------------------------------------------------------------------------------------------
 
-/// Calls f(std::type_identity<Tile>()) with the tiles that a method has for a shape, and returns what it returns.
+/// Calls f(std::type_identity<Tile>()) with the tiles that a method has for a shape, and returns what it
+/// returns.
 template <class Method, class Sizes, class F>
 auto with_tile(const Shape& shape, F f) {
   std::invoke_result_t<F, std::type_identity<typename Method::template Tile<__nv_bfloat16, 64>>> result;

@@ -20,8 +20,9 @@ struct OneWarpgroup : TileChoices {
   static constexpr int Bc = d <= 64 ? 128 : 64;
 };
 
-/// One producer warpgroup and several consumers. A block has a multiprocessor to itself: 64 Ki registers. The compiler gives
-/// every thread the same number; setmaxnreg moves registers from the producer to the consumers.
+/// One producer warpgroup and several consumers. A block has a multiprocessor to itself: 64 Ki registers. The
+/// compiler gives every thread the same number; setmaxnreg moves registers from the producer to the
+/// consumers.
 template <int d>
 struct Specialised;
 template <>

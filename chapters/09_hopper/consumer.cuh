@@ -80,7 +80,8 @@ struct Consumer {
     v.release(s.v_ring);
   }
 
-  /// What O is divided by, and LSE: after the last scores of a query tile. Without branches, because a product may be in flight.
+  /// What O is divided by, and LSE: after the last scores of a query tile. Without branches, because a
+  /// product may be in flight.
   __device__ __forceinline__ void finish_rows() {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
@@ -90,7 +91,8 @@ struct Consumer {
     }
   }
 
-  /// After finish_rows(): divides O by its rows' sums, and stores it with LSE: in 16 bits to where this warp's queries were, then to HBM by TMA.
+  /// After finish_rows(): divides O by its rows' sums, and stores it with LSE: in 16 bits to where this
+  /// warp's queries were, then to HBM by TMA.
   /// @param pairs  which scores the rows have; see device/unresolved_rows.cuh
   template <class Pairs>
   __device__ __forceinline__ void store(const TensorMaps& maps, QueryTile tile, const Pairs& pairs) {

@@ -14,8 +14,8 @@
 
 namespace fa::ch09 {
 
-/// How a tensor [batch, heads, rows, head_dim] lies in global memory, with any strides, and which boxes of it are copied. Its
-/// coordinates are column, row, head in its batch, and batch.
+/// How a tensor [batch, heads, rows, head_dim] lies in global memory, with any strides, and which boxes of it
+/// are copied. Its coordinates are column, row, head in its batch, and batch.
 struct TensorMap : CUtensorMap {
   Divisor heads;  ///< of a batch
 };
@@ -24,8 +24,8 @@ struct TensorMaps {
   TensorMap o;        ///< boxes of 64 columns and a warp's 16 rows
 };
 
-/// Starts the copy of a tile of kRows rows and kCols columns. `full` completes its phase when all of it has landed. Rows and
-/// columns past the end of the tensor become zeros. @param head  counts through all batches
+/// Starts the copy of a tile of kRows rows and kCols columns. `full` completes its phase when all of it has
+/// landed. Rows and columns past the end of the tensor become zeros. @param head  counts through all batches
 template <int kRows, int kCols, class T>
 __device__ __forceinline__ void load_tile(T* s, const TensorMap& map, std::uint64_t& full, int first_row,
                                           int head) {

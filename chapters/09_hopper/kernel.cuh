@@ -2,18 +2,19 @@
 /// FlashAttention on Hopper: the copy engine, barriers in shared memory, and products of whole warpgroups.
 ///
 /// Q and O are [batch, heads, seq_q, head_dim], K and V [batch, kv_heads, seq_k, head_dim], all __half or
-/// __nv_bfloat16, with any strides that are multiples of 16 bytes; LSE is [batch, heads, seq_q], fp32. Any lengths >= 1 and any
-/// kv_heads that divides heads. Tensors may have fewer columns than tiles: the rest is zeros, on the chip only.
-/// A row that sees no key has O = 0 and LSE = -inf.
+/// __nv_bfloat16, with any strides that are multiples of 16 bytes; LSE is [batch, heads, seq_q], fp32. Any
+/// lengths >= 1 and any kv_heads that divides heads. Tensors may have fewer columns than tiles: the rest is
+/// zeros, on the chip only. A row that sees no key has O = 0 and LSE = -inf.
 ///
 /// All kernels have
 ///
-///   block   Tile::kThreads: Tile::kConsumers warpgroups for 64 queries each, and from `specialised` on a producer
+///   block   Tile::kThreads: Tile::kConsumers warpgroups for 64 queries each, and from `specialised` on a
+///           producer
 ///   shared  SharedTiles<Tile>
 ///   HBM     reads Q once, and for each query tile the key tiles that its last query sees; writes O and LSE
 ///
-/// The grid of the first kernels has a block per query tile. From `persistent` on, there are as many blocks as
-/// multiprocessors, and they take query tiles from a counter that starts at 0.
+/// The grid of the first kernels has a block per query tile. From `persistent` on, there are as many blocks
+/// as multiprocessors, and they take query tiles from a counter that starts at 0.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
   w.store(maps, tile);
 }
 
-// --- specialised: a producer and consumers ---------------------------------------------------------------------
+// --- specialised: a producer and consumers -----------------------------------------------------------------
 
 /// One thread copies, as far ahead as there are stages. The consumers multiply, and share K and V.
 template <class Tile>
@@ -131,9 +132,10 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   }
 }
 
-// --- persistent: blocks that stay ------------------------------------------------------------------------------
+// --- persistent: blocks that stay --------------------------------------------------------------------------
 
-/// The producer of all kernels from here on: takes the next query tile that no block has taken, and copies what it needs.
+/// The producer of all kernels from here on: takes the next query tile that no block has taken, and copies
+/// what it needs.
 template <class Tile>
 __device__ __forceinline__ void produce(const Attention<typename Tile::T>& a, const TensorMaps& maps,
                                         SharedTiles<Tile>& s, int* counter) {
@@ -182,8 +184,8 @@ __device__ __forceinline__ void consume(Consumer<Tile>& w, const TensorMaps& map
   }
 }
 
-/// `specialised` with one block per multiprocessor, which computes one query tile after the other. The producer copies the
-/// next one's keys and values while the consumers finish this one.
+/// `specialised` with one block per multiprocessor, which computes one query tile after the other. The
+/// producer copies the next one's keys and values while the consumers finish this one.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     persistent_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps,
@@ -202,10 +204,10 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   }
 }
 
-// --- overlapped: the softmax during products of the same warpgroup ---------------------------------------------
+// --- overlapped: the softmax during products of the same warpgroup -----------------------------------------
 
-/// Q K^T of tile j - 1 and P V of tile j are in flight together. As soon as the scores are there, their softmax runs beside
-/// P V.
+/// Q K^T of tile j - 1 and P V of tile j are in flight together. As soon as the scores are there, their
+/// softmax runs beside P V.
 template <bool kMasked, class Tile>
 __device__ __forceinline__ void overlapped_step(Consumer<Tile>& w, int first_query, int j) {
   // EXERCISE 5: Issue both products, wait for the scores, and turn them into P. Touch O and P only after P V.

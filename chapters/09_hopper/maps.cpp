@@ -1,8 +1,9 @@
 /// @file
-/// Prints as JSON what load_tile() has the copy engine put into each chunk of a tile, for ./learn look: {"own":
-/// {"load_tile": [[chunk, .. by column], .. by row]}, "right"}, where a chunk is [row, col] of the matrix, "zeros",
-/// "another head", or null if nothing is copied there. own_1.inc is a learner's answer to exercise 1, right_1.inc the
-/// solution.
+/// Prints as JSON what load_tile() has the copy engine put into each chunk of a tile, for ./learn look:
+/// {"own":
+/// {"load_tile": [[chunk, .. by column], .. by row]}, "right"}, where a chunk is [row, col] of the matrix,
+/// "zeros", "another head", or null if nothing is copied there. own_1.inc is a learner's answer to exercise
+/// 1, right_1.inc the solution.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -1,13 +1,14 @@
 /// @file
 /// Without a search for the maximum: the last step of chapter 09.
 ///
-/// A row's m need not be its maximum. O / l is the same for any m, as long as no 2^(s - m) overflows and not all of them
-/// vanish. fp32 and bf16 have the same exponents, up to 2^127, and the same relative precision for all of them. So m is the
-/// maximum of the first tile and of the masked ones, and the scores of all other tiles are used as they are. fp16 ends below 2^16:
-/// not for fp16.
+/// A row's m need not be its maximum. O / l is the same for any m, as long as no 2^(s - m) overflows and not
+/// all of them vanish. fp32 and bf16 have the same exponents, up to 2^127, and the same relative precision
+/// for all of them. So m is the maximum of the first tile and of the masked ones, and the scores of all other
+/// tiles are used as they are. fp16 ends below 2^16: not for fp16.
 ///
-/// If l exceeds 2^40, the row is divided by a power of 2, which rounds nothing. If a score lies so far above m that l exceeds
-/// 2^100 at once, the query tile is marked, and a second launch computes it again, with maxima.
+/// If l exceeds 2^40, the row is divided by a power of 2, which rounds nothing. If a score lies so far above
+/// m that l exceeds 2^100 at once, the query tile is marked, and a second launch computes it again, with
+/// maxima.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -56,7 +57,8 @@ __device__ __forceinline__ bool bound_sum(Consumer<Tile>& w, float (&correction)
   return true;
 }
 
-/// step_in_turn<false>() without raise_maximum(). The sum is known only after P: if it is large, P is made anew.
+/// step_in_turn<false>() without raise_maximum(). The sum is known only after P: if it is large, P is made
+/// anew.
 template <class Tile>
 struct NoMaximum {
   static __device__ __forceinline__ void run(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,

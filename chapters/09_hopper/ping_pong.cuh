@@ -18,9 +18,10 @@
 
 namespace fa::ch09 {
 
-// --- ping_pong: warpgroups take turns --------------------------------------------------------------------------
+// --- ping_pong: warpgroups take turns ----------------------------------------------------------------------
 
-/// overlapped_step() with its products in turn. P V is complete before the exponentials; P is packed between them. Looks ahead.
+/// overlapped_step() with its products in turn. P V is complete before the exponentials; P is packed between
+/// them. Looks ahead.
 template <bool kMasked, class Tile>
 __device__ __forceinline__ void step_in_turn(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
                                              int first_query, int j) {
@@ -111,7 +112,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   }
 }
 
-// --- final: no gap between query tiles ---------------------------------------------------------------------------
+// --- final: no gap between query tiles ---------------------------------------------------------------------
 
 /// The step of tiles without a mask.
 template <class Tile>
@@ -122,8 +123,8 @@ struct SearchForMaximum {
   }
 };
 
-/// `ping_pong` with two buffers for Q: the first Q K^T of the next query tile is issued with the last P V of this one, and is
-/// in flight while O is stored.
+/// `ping_pong` with two buffers for Q: the first Q K^T of the next query tile is issued with the last P V of
+/// this one, and is in flight while O is stored.
 ///
 /// @tparam Step  what happens with a tile that needs no mask    @param marks  for NoMaximum
 template <class Tile, class Step = SearchForMaximum<Tile>>
@@ -198,8 +199,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_fence();
       issue_pv<Tile>(w.rO, w.rP, w.v_tile());
       ptx::wgmma_commit();
-      // At the very end this multiplies keys by keys, and nobody uses the result: a branch here would make the compiler wait
-      // for every product.
+      // At the very end this multiplies keys by keys, and nobody uses the result: a branch here would make
+      // the compiler wait for every product.
       issue_qk<Tile>(w.rS, more ? w.q_rows(next) : w.first_k, more ? w.k_tile() : w.first_k);
       ptx::wgmma_commit();
       turn.pass();

@@ -10,8 +10,8 @@
 
 namespace fa::ch09 {
 
-/// A warp's share of the scores, 16 rows of a tile's Bc columns: element i of a lane is in row lane / 4 + 8 * (i / 2 % 2),
-/// column 8 * (i / 4) + 2 * (lane % 4) + i % 2.
+/// A warp's share of the scores, 16 rows of a tile's Bc columns: element i of a lane is in row lane / 4 + 8 *
+/// (i / 2 % 2), column 8 * (i / 4) + 2 * (lane % 4) + i % 2.
 template <class Tile>
 using Scores = float[Tile::Bc / 2];
 /// P in 16 bits, as operand A: registers of 16 columns at a time.
@@ -21,9 +21,9 @@ using Probabilities = std::uint32_t[Tile::Bc / 16][4];
 template <class Tile>
 using Output = float[Tile::kHeadDim / 2];
 
-/// Describes where wgmma finds a matrix: in panels of rows of 128 bytes, swizzled as TMA does it. In units of 16
-/// bytes, its fields are the address from bit 0, panel_bytes from bit 16, and from bit 32 the distance between groups of 8
-/// rows. A 1 from bit 62 says that 128 bytes are swizzled.
+/// Describes where wgmma finds a matrix: in panels of rows of 128 bytes, swizzled as TMA does it. In units of
+/// 16 bytes, its fields are the address from bit 0, panel_bytes from bit 16, and from bit 32 the distance
+/// between groups of 8 rows. A 1 from bit 62 says that 128 bytes are swizzled.
 ///
 /// @param s  the first row, at a multiple of 1024 bytes
 /// @param panel_bytes  from a panel to the next; ignored if the products' inner dimension runs along the rows

@@ -24,8 +24,8 @@ struct RingBarriers {
   std::uint64_t full[kStages], empty[kStages];
 };
 
-/// A block's shared memory. A tile is divided into panels of 64 columns, one after the other, whose rows of 128 bytes are
-/// swizzled: [panel][row][64].
+/// A block's shared memory. A tile is divided into panels of 64 columns, one after the other, whose rows of
+/// 128 bytes are swizzled: [panel][row][64].
 template <class Tile>
 struct __align__(1024) SharedTiles {
   using T = typename Tile::T;
@@ -37,8 +37,8 @@ struct __align__(1024) SharedTiles {
   QueryTile query_tile[Tile::kQueryBuffers];  ///< whose queries are in q
 };
 
-/// Where a warp is in a ring. Tile number n lies in stage n % kStages, and is the stage's phase n / kStages, which has the
-/// parity of that number.
+/// Where a warp is in a ring. Tile number n lies in stage n % kStages, and is the stage's phase n / kStages,
+/// which has the parity of that number.
 template <int kStages>
 struct Place {
   int stage = 0, parity = 0;
@@ -53,8 +53,9 @@ struct Place {
   // EXERCISE 2: full_parity(), empty_parity(): return the parity of the phase that must be complete.
   /// Consumers wait for the phase of `full` in which the tile lands.
   __device__ __forceinline__ int full_parity() const { return parity; }
-  /// The producer waits for the phase of `empty` after which nobody needs the tile that was here before. A new barrier
-  /// behaves as if the phase before its first, with parity 1, were complete: the first round waits for nothing.
+  /// The producer waits for the phase of `empty` after which nobody needs the tile that was here before. A
+  /// new barrier behaves as if the phase before its first, with parity 1, were complete: the first round
+  /// waits for nothing.
   __device__ __forceinline__ int empty_parity() const { return parity ^ 1; }
   // END 2
 
@@ -82,7 +83,8 @@ template <int kStages>
 struct LookingPlace : Place<kStages> {
   bool landed = false;  ///< look() has found the tile
 
-  /// Asks whether the tile has landed, without waiting. The answer comes while the warp computes something else.
+  /// Asks whether the tile has landed, without waiting. The answer comes while the warp computes something
+  /// else.
   __device__ __forceinline__ void look(RingBarriers<kStages>& ring) {
     landed = ptx::mbarrier_test_wait(&ring.full[this->stage], this->full_parity());
   }
@@ -117,8 +119,8 @@ __device__ __forceinline__ void init_barriers(SharedTiles<Tile>& s) {
   __syncthreads();
 }
 
-/// The index of this thread's warpgroup. It is the same for the whole warp; the shuffle tells the compiler, which then keeps
-/// everything that follows from it in uniform registers.
+/// The index of this thread's warpgroup. It is the same for the whole warp; the shuffle tells the compiler,
+/// which then keeps everything that follows from it in uniform registers.
 __device__ __forceinline__ int warpgroup_index() { return __shfl_sync(kAllLanes, int(threadIdx.x) / 128, 0); }
 
 }  // namespace fa::ch09

@@ -21,8 +21,8 @@
 
 namespace fa::ch09 {
 
-/// Where TMA puts element (row, col) of a tile of kRows rows: panels of 64 columns, whose rows of 128 bytes are swizzled as in
-/// chapter 06.
+/// Where TMA puts element (row, col) of a tile of kRows rows: panels of 64 columns, whose rows of 128 bytes
+/// are swizzled as in chapter 06.
 template <int kRows>
 struct Panels {
   __host__ __device__ static constexpr int offset(int row, int col) {
@@ -33,7 +33,8 @@ struct Panels {
   }
 };
 
-/// The tiles of `two_rows_of_mma` in chapter 07, with a lazy rescale. Its softmax knows them under these names.
+/// The tiles of `two_rows_of_mma` in chapter 07, with a lazy rescale. Its softmax knows them under these
+/// names.
 template <class Element, int kHeadDimension>
 struct TmaTiles {
   using T = Element;
@@ -83,8 +84,9 @@ __device__ __forceinline__ void store(ch07::Accumulators<Tile>& acc, const Atten
   }
 }
 
-/// `two_rows_of_mma` of chapter 07 with other copies: one thread starts them, and barriers in shared memory say when tiles
-/// have landed and when they are no longer needed. No thread computes an address, and nothing waits for the whole block.
+/// `two_rows_of_mma` of chapter 07 with other copies: one thread starts them, and barriers in shared memory
+/// say when tiles have landed and when they are no longer needed. No thread computes an address, and nothing
+/// waits for the whole block.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     tma_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {

@@ -8,8 +8,9 @@
 
 namespace fa::ch09 {
 
-/// The right to issue products goes round among the consumers. While one has its turn, the others compute exponentials.
-/// Named barrier 1 + i is the turn of consumer i: its 128 threads wait there for the 128 of the one before.
+/// The right to issue products goes round among the consumers. While one has its turn, the others compute
+/// exponentials. Named barrier 1 + i is the turn of consumer i: its 128 threads wait there for the 128 of the
+/// one before.
 template <int kConsumers>
 struct Turns {
   int index;  ///< of this consumer

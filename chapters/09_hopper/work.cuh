@@ -18,8 +18,9 @@ __host__ __device__ int query_tiles(const Attention<typename Tile::T>& a) {
   return a.batch * a.heads * ((a.seq_q + Tile::Br - 1) / Tile::Br);
 }
 
-/// Where the first query tile of each head begins: at query 0, or before it by as many whole warpgroups as have no queries. So
-/// these are in the first tile, which under a causal mask sees the fewest keys, and not in the last one, which sees the most.
+/// Where the first query tile of each head begins: at query 0, or before it by as many whole warpgroups as
+/// have no queries. So these are in the first tile, which under a causal mask sees the fewest keys, and not
+/// in the last one, which sees the most.
 template <class Tile>
 __host__ __device__ int first_query_of_head(int seq_q) {
   constexpr int kRows = Tile::Br / Tile::kConsumers;  // of a warpgroup
@@ -27,8 +28,8 @@ __host__ __device__ int first_query_of_head(int seq_q) {
   return -(past_the_end / kRows * kRows);
 }
 
-/// Query tile n in the order of chapter 07: under a causal mask, the longest first. Heads are divided into groups whose K
-/// and V fit into 32 MiB of the L2 cache together.
+/// Query tile n in the order of chapter 07: under a causal mask, the longest first. Heads are divided into
+/// groups whose K and V fit into 32 MiB of the L2 cache together.
 template <class Tile>
 __device__ __forceinline__ QueryTile query_tile(int n, const Attention<typename Tile::T>& a) {
   const int heads = a.batch * a.heads, tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
@@ -42,8 +43,8 @@ __device__ __forceinline__ QueryTile query_tile(int n, const Attention<typename 
   return {first_head + in_group % here, first_query + (tiles - 1 - in_group / here) * Tile::Br};
 }
 
-/// How many key tiles the rows from first_query on need, at least one: rows that see no key get O = 0 from a tile whose
-/// keys are all masked.
+/// How many key tiles the rows from first_query on need, at least one: rows that see no key get O = 0 from a
+/// tile whose keys are all masked.
 /// @param rows  how many; those before the first query or past the last one need nothing
 template <class Tile>
 __device__ __forceinline__ int key_tiles(int first_query, int rows, const Attention<typename Tile::T>& a) {

@@ -191,8 +191,8 @@ struct Deterministic {
   using Tile = KeyTiles<T, d>;
   template <class Tile>
   using Queries = QueryTiles<typename Tile::T, Tile::kHeadDim>;
-  /// Both kernels read the same padded rows. So with Br = 64, up to 64 of a head's rows more than `final` has are padding: one
-  /// more step, whose P is 0.
+  /// Both kernels read the same padded rows. So with Br = 64, up to 64 of a head's rows more than `final` has
+  /// are padding: one more step, whose P is 0.
   template <class Tile>
   static constexpr int rows_of_tile() {
     return std::max(Tile::Br, Queries<Tile>::Br);
@@ -218,7 +218,7 @@ struct Deterministic {
   }
 };
 
-// --- HBM traffic ----------------------------------------------------------------------------------------------
+// --- HBM traffic -------------------------------------------------------------------------------------------
 
 /// Rows of Q that the key tiles of a head visit, one after the other.
 struct Visited {
@@ -307,7 +307,7 @@ Traffic traffic_of(Deterministic, std::type_identity<Tile>, const Shape& shape) 
   return traffic;
 }
 
-// --- the variants ------------------------------------------------------------------------------------------------
+// --- the variants ------------------------------------------------------------------------------------------
 
 template <class Method, class Sizes = LessonSizes>
 Step step(const char* name, const char* summary) {

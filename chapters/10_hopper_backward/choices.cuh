@@ -4,8 +4,8 @@
 
 namespace fa::ch10 {
 
-/// A block owns a key tile: two consumer warpgroups with 64 keys each. Their registers hold dK and dV, and S and dP of a
-/// query tile: at head_dim 64 there is room for twice as many queries.
+/// A block owns a key tile: two consumer warpgroups with 64 keys each. Their registers hold dK and dV, and S
+/// and dP of a query tile: at head_dim 64 there is room for twice as many queries.
 template <class Element, int kHeadDimension>
 struct KeyTiles {
   using T = Element;

@@ -20,9 +20,11 @@
 
 namespace fa::ch10 {
 
-/// Stores a warp's 16 rows of a gradient where an operand was, in 16 bits, and from there to HBM by TMA, which drops rows past
-/// the end.
-/// @param tile  of kRows rows    @param warp_row  the warp's first row in it    @param first_row  the tile's in the tensor
+/// Stores a warp's 16 rows of a gradient where an operand was, in 16 bits, and from there to HBM by TMA,
+/// which drops rows past the end.
+/// @param tile  of kRows rows
+/// @param warp_row  the warp's first row in it
+/// @param first_row  the tile's in the tensor
 template <int kRows, int kHeadDim, class T>
 __device__ __forceinline__ void store_rows(const TensorMap& map, T* tile, const float (&r)[kHeadDim / 2],
                                            float scale, int warp_row, int first_row, int head) {
@@ -116,8 +118,8 @@ struct Consumer {
     if (walk.at_first() || threadIdx.x % 32 != 0) return;
     ptx::mbarrier_arrive(&s.q_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);
   }
-  /// From a complete S^T on: P^T, then dS^T, each as an operand. dP is in flight while P is computed, and dV while dS is
-  /// computed: dV is still in flight on return.
+  /// From a complete S^T on: P^T, then dS^T, each as an operand. dP is in flight while P is computed, and dV
+  /// while dS is computed: dV is still in flight on return.
   __device__ __forceinline__ void p_and_ds(const QueryWalk<Tile>& walk) {
     // EXERCISE 6: Issue dP, compute P, issue dV, compute dS. Wait for dP alone.
     if (walk.masked(a, keys)) mask<Tile>(rS, a, walk.first_query(), keys.first_key + warp_key);
@@ -135,8 +137,8 @@ struct Consumer {
     pack_operand<Tile>(rdS, rdP);
     // END 6
   }
-  /// At the bottom of a step: issues S^T of the next one. After the last step it multiplies keys by keys, and nobody uses the
-  /// result: a branch here would make the compiler wait for every product.
+  /// At the bottom of a step: issues S^T of the next one. After the last step it multiplies keys by keys, and
+  /// nobody uses the result: a branch here would make the compiler wait for every product.
   __device__ __forceinline__ void issue_next_scores(const QueryWalk<Tile>& walk) {
     const bool more = !walk.done();
     at.advance();

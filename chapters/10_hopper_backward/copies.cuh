@@ -24,7 +24,8 @@ struct TensorMaps {
   TensorMap dk, dv;  ///< boxes of 64 columns and a warp's 16 rows
 };
 
-/// Starts the copies of a tile's panels. @tparam kCols  a multiple of 64    @param head  counts through all batches
+/// Starts the copies of a tile's panels.
+/// @tparam kCols  a multiple of 64    @param head  counts through all batches
 template <int kRows, int kCols, class T>
 __device__ __forceinline__ void load_panels(T* s, const TensorMap& map, std::uint64_t& full, int first_row,
                                             int head) {

@@ -1,6 +1,6 @@
 /// @file
-/// Gradients without atomic additions, and so bitwise repeatable: dK and dV in one kernel, dQ in another. Seven products
-/// instead of five: both compute S and dP.
+/// Gradients without atomic additions, and so bitwise repeatable: dK and dV in one kernel, dQ in another.
+/// Seven products instead of five: both compute S and dP.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,9 +23,10 @@
 
 namespace fa::ch10 {
 
-// --- dK and dV, one block per key tile --------------------------------------------------------------------------
+// --- dK and dV, one block per key tile ---------------------------------------------------------------------
 
-/// `overlapped` without dQ. The room for dS stays unused, and the consumers have nothing to wait for together.
+/// `overlapped` without dQ. The room for dS stays unused, and the consumers have nothing to wait for
+/// together.
 ///
 ///   grid, block, smem   as in kernel.cuh
 ///   HBM                 8 * batch * kv_heads * seq_k * d + batch * heads * (4 * d * R + 8 * P) bytes
@@ -66,7 +67,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   }
 }
 
-// --- dQ, one block per query tile ---------------------------------------------------------------------------------
+// --- dQ, one block per query tile --------------------------------------------------------------------------
 
 /// A block owns 128 queries, 64 per consumer, and loops over key tiles, as in the forward pass.
 template <class Element, int kHeadDimension>
@@ -100,8 +101,8 @@ struct QueryMaps {
   TensorMap dq;      ///< boxes of 64 columns and a warp's 16 rows
 };
 
-/// What the threads of a consumer hold: 64 queries, which are rows of everything. The registers are those of chapter 09, and
-/// so are the products: S = Q K^T and dP = dO V^T by issue_qk(), dQ += dS K by issue_pv().
+/// What the threads of a consumer hold: 64 queries, which are rows of everything. The registers are those of
+/// chapter 09, and so are the products: S = Q K^T and dP = dO V^T by issue_qk(), dQ += dS K by issue_pv().
 template <class Tile>
 struct QueryConsumer {
   using T = typename Tile::T;
@@ -186,7 +187,8 @@ struct QueryConsumer {
 ///   grid    batch * heads * ceil(seq_q / Br)
 ///   block   Tile::kThreads
 ///   smem    sizeof(QueryTileMemory<Tile>)
-///   HBM     batch * heads * (6 * d * seq_q + 8 * padded_queries) bytes: reads Q and dO, log2_sum and D, writes dQ
+///   HBM     batch * heads * (6 * d * seq_q + 8 * padded_queries) bytes: reads Q and dO, log2_sum and
+///           D, writes dQ
 ///           + batch * heads * 4 * d * C: reads K and V, where C is the sum over query tiles of
 ///           min(seq_k, ceil(visible_keys(last query) / Bc) * Bc)
 template <class Tile>

@@ -1,9 +1,9 @@
 /// @file
 /// The sums of dQ: where they lie, and how a part is added.
 ///
-/// A query tile's sums are in fragment order, so that every addition of a warp touches 512 contiguous bytes: each warp of
-/// the consumers has up to kDqCols / 8 fragments of 16 rows and 8 columns, one after the other, with four floats per lane.
-/// There are only those of columns that dQ has.
+/// A query tile's sums are in fragment order, so that every addition of a warp touches 512 contiguous bytes:
+/// each warp of the consumers has up to kDqCols / 8 fragments of 16 rows and 8 columns, one after the other,
+/// with four floats per lane. There are only those of columns that dQ has.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,7 +21,8 @@
 
 namespace fa::ch10 {
 
-/// How many columns of a consumer's part exist. @param part  the consumer's number    @param d  the columns of dQ
+/// How many columns of a consumer's part exist.
+/// @param part  the consumer's number    @param d  the columns of dQ
 template <class Tile>
 __device__ __forceinline__ int dq_cols(int part, int d) {
   if constexpr (!Tile::kPads) return Tile::kDqCols;
@@ -64,7 +65,8 @@ __device__ __forceinline__ void store_part(float* dq, const DqPart<Tile>& rdQ, i
     store_float4(to + 128 * n, {rdQ[4 * n], rdQ[4 * n + 1], rdQ[4 * n + 2], rdQ[4 * n + 3]});
 }
 
-/// Where row r, 0 to 7, of fragment n of warp w of the consumers begins in the tile of dQ. Row r + 8 has the same columns.
+/// Where row r, 0 to 7, of fragment n of warp w of the consumers begins in the tile of dQ. Row r + 8 has the
+/// same columns.
 template <class Tile>
 __device__ __forceinline__ Coord rows_of_dq(int w, int n, int r) {
   constexpr int kParts = Tile::Br / 64;  // into which the rows are divided; what remains divides the columns
@@ -76,7 +78,8 @@ __device__ __forceinline__ Coord rows_of_dq(int w, int n, int r) {
 
 /// dQ = scale * the sums, in 16 bits.
 ///
-///   grid    batch * heads * padded_queries / Br; taken from the last to the first: what was added last is in the L2 cache
+///   grid    batch * heads * padded_queries / Br; taken from the last to the first: what was added last is in
+///           the L2 cache
 ///   block   one warp for each warp of the consumers
 ///   HBM     batch * heads * d * (4 * padded_queries + 2 * seq_q) bytes: reads the sums, writes dQ
 template <class Tile>

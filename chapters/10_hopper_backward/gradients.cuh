@@ -46,7 +46,8 @@ __device__ __forceinline__ void probabilities(Scores<Tile>& rS, const float* log
   }
 }
 
-/// Overwrites dP with dS = P * (dP - D), which still lacks the factor `scale`. @param delta  of the query tile
+/// Overwrites dP with dS = P * (dP - D), which still lacks the factor `scale`.
+/// @param delta  of the query tile
 template <class Tile>
 __device__ __forceinline__ void score_gradients(Scores<Tile>& rdP, const Scores<Tile>& rP,
                                                 const float* delta) {
@@ -70,8 +71,8 @@ __device__ __forceinline__ void pack_operand(Operand<Tile>& to, const Scores<Til
   }
 }
 
-/// Stores a register of a fragment of 8 rows and 8 columns, a pair of elements, into a tile: panels of kRows rows and 64
-/// columns, swizzled as TMA does it.
+/// Stores a register of a fragment of 8 rows and 8 columns, a pair of elements, into a tile: panels of kRows
+/// rows and 64 columns, swizzled as TMA does it.
 /// @param first_row  of the fragment, a multiple of 8    @param n  the fragment begins at column 8 * n
 template <int kRows, class T>
 __device__ __forceinline__ void store_pair(T* tile, int first_row, int n, std::uint32_t pair) {

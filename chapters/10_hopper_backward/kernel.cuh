@@ -1,5 +1,6 @@
 /// @file
-/// The kernels of chapter 10 that compute all three gradients, one block per key tile. From one to the next, one thing changes.
+/// The kernels of chapter 10 that compute all three gradients, one block per key tile. From one to the next,
+/// one thing changes.
 ///
 ///   grid    batch * kv_heads * ceil(seq_k / Bc)
 ///   block   Tile::kThreads: a producer warpgroup and two consumers
@@ -8,8 +9,8 @@
 ///           + batch * heads * (4 * d * R + 8 * P): reads Q and dO, log2_sum and D
 ///           + batch * heads * 8 * d * P: adds to dq_sum
 ///
-/// R and P are the rows that the key tiles of a head visit, without and with padding: sums over key tiles of seq_q - first
-/// and of padded_queries - first, where first = first_query(first key) / Br * Br.
+/// R and P are the rows that the key tiles of a head visit, without and with padding: sums over key tiles of
+/// seq_q - first and of padded_queries - first, where first = first_query(first key) / Br * Br.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,7 +24,7 @@
 
 namespace fa::ch10 {
 
-// --- wgmma: chapter 08's fused kernel with chapter 09's instructions -------------------------------------------
+// --- wgmma: chapter 08's fused kernel with chapter 09's instructions ---------------------------------------
 
 /// The second warp of the producer warpgroup: adds every tile of dQ to the sums in HBM.
 template <class Tile>
@@ -41,8 +42,8 @@ __device__ __forceinline__ void add_dq(const Backward<typename Tile::T>& a, KeyT
   ptx::bulk_wait<0>();
 }
 
-/// The five products almost in chapter 08's order: dQ comes before dK, so that dK is in flight while dQ is stored. dQ goes to
-/// shared memory, and from there to the sums.
+/// The five products almost in chapter 08's order: dQ comes before dK, so that dK is in flight while dQ is
+/// stored. dQ goes to shared memory, and from there to the sums.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     wgmma_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
@@ -106,7 +107,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   }
 }
 
-// --- register_sums: dQ goes from registers to the sums ---------------------------------------------------------
+// --- register_sums: dQ goes from registers to the sums -----------------------------------------------------
 
 /// `wgmma` without the detour of dQ through shared memory.
 template <class Tile>
@@ -165,10 +166,10 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   }
 }
 
-// --- overlapped: dV and dK are in flight during arithmetic ------------------------------------------------------------------
+// --- overlapped: dV and dK are in flight during arithmetic -------------------------------------------------
 
-/// `register_sums` in another order: dV is in flight while dS is computed, dK while dQ is added. Then the next S^T is issued;
-/// it and dK may still be in flight when the next step begins.
+/// `register_sums` in another order: dV is in flight while dS is computed, dK while dQ is added. Then the
+/// next S^T is issued; it and dK may still be in flight when the next step begins.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     overlapped_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
@@ -217,11 +218,11 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   }
 }
 
-// --- decoupled: dQ of a query tile one step later -----------------------------------------------------------------
+// --- decoupled: dQ of a query tile one step later ----------------------------------------------------------
 
-/// `overlapped`, but a consumer does not wait for the dS of the other: it multiplies the dS of the step before, which is
-/// almost always there already. So one consumer may be more than a step ahead, and computes exponentials while the other
-/// multiplies.
+/// `overlapped`, but a consumer does not wait for the dS of the other: it multiplies the dS of the step
+/// before, which is almost always there already. So one consumer may be more than a step ahead, and computes
+/// exponentials while the other multiplies.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     decoupled_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {

@@ -1,8 +1,10 @@
 /// @file
-/// Prints as JSON what comes to each element of a tile, for ./learn look: {"own": {"store_pair": {"store_pair, panel 0":
-/// [[[source, writers, writer], .. by column], .. by row]}, "rows_of_dq": ..}, "right"}, where a source is [row, col] of the
-/// matrix, "another number", or null if nothing is written there; `writers` counts threads, `writer` is the last. own_4.inc and
-/// own_5.inc are a learner's answers to exercises 4 and 5, right_4.inc and right_5.inc the solutions.
+/// Prints as JSON what comes to each element of a tile, for ./learn look: {"own": {"store_pair":
+/// {"store_pair, panel 0":
+/// [[[source, writers, writer], .. by column], .. by row]}, "rows_of_dq": ..}, "right"}, where a source is
+/// [row, col] of the matrix, "another number", or null if nothing is written there; `writers` counts threads,
+/// `writer` is the last. own_4.inc and own_5.inc are a learner's answers to exercises 4 and 5, right_4.inc
+/// and right_5.inc the solutions.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +17,7 @@ using T = std::uint16_t;
 constexpr int kLanes = 32, kTileRows = 16, kPanels = 2, kPanelCols = 64, kCols = kPanels * kPanelCols;
 constexpr T kNothing = 0xFFFF;
 
-// ---- exercise 4 ----------------------------------------------------------------------------------------------
+// ---- exercise 4 -------------------------------------------------------------------------------------------
 
 // With room before and after, for what a wrong answer writes there.
 constexpr std::size_t kRoom = 1 << 14, kSize = 2 * kRoom + kTileRows * kCols;
@@ -85,7 +87,7 @@ void print_pairs(Store store) {
   std::printf("}");
 }
 
-// ---- exercise 5 ----------------------------------------------------------------------------------------------
+// ---- exercise 5 -------------------------------------------------------------------------------------------
 
 struct Coord {
   int row, col;

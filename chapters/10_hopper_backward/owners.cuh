@@ -1,6 +1,7 @@
 /// @file
-/// head_dim 256: dK and dV of 64 keys take 128 registers per thread each. So one consumer owns dV and the other one dK. The
-/// first computes S and P, the second dP and dS. P passes from one to the other through shared memory.
+/// head_dim 256: dK and dV of 64 keys take 128 registers per thread each. So one consumer owns dV and the
+/// other one dK. The first computes S and P, the second dP and dS. P passes from one to the other through
+/// shared memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -41,8 +42,8 @@ struct OwnerTiles {
   static constexpr int kQueryTile = Br * kCols;
 };
 
-/// KeyTileMemory with room for P on its way from one consumer to the other: the bits of four registers at a time, thread by
-/// thread.
+/// KeyTileMemory with room for P on its way from one consumer to the other: the bits of four registers at a
+/// time, thread by thread.
 template <class Tile>
 struct __align__(1024) OwnersMemory {
   KeyTileMemory<Tile> tiles;

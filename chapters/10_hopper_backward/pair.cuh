@@ -1,6 +1,7 @@
 /// @file
-/// Two blocks of a cluster own neighbouring key tiles of a head, and share the additions to dQ. Each owns every second query
-/// tile: it gets the other block's dS of it, multiplies the dS of all 256 keys, and adds once.
+/// Two blocks of a cluster own neighbouring key tiles of a head, and share the additions to dQ. Each owns
+/// every second query tile: it gets the other block's dS of it, multiplies the dS of all 256 keys, and adds
+/// once.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,7 +28,8 @@ struct PairTiles : KeyTiles<Element, kHeadDimension> {
   static constexpr int kDsStages = 1;  ///< of the block's own query tiles
 };
 
-/// KeyTileMemory, in which dS is that of the block's own query tiles, with what the other block has to do with it.
+/// KeyTileMemory, in which dS is that of the block's own query tiles, with what the other block has to do
+/// with it.
 template <class Tile>
 struct __align__(1024) PairMemory {
   using T = typename Tile::T;
@@ -71,8 +73,8 @@ __device__ __forceinline__ KeyTile key_tile_of_pair(int block, const Attention<t
   return {block / tiles, block % tiles * Tile::Bc};
 }
 
-/// Iterates over the query tiles that see one of the pair's keys, two by two: first the one that the other block owns, then
-/// its own. Block 0 of the pair owns the even ones. padded_queries is a multiple of 2 * Br.
+/// Iterates over the query tiles that see one of the pair's keys, two by two: first the one that the other
+/// block owns, then its own. Block 0 of the pair owns the even ones. padded_queries is a multiple of 2 * Br.
 template <class Tile>
 struct PairWalk : QueryWalk<Tile> {
   using QueryWalk<Tile>::tile;
@@ -118,8 +120,9 @@ __device__ __forceinline__ void produce_pair(const Backward<typename Tile::T>& a
   }
 }
 
-/// The second warp of the producer warpgroup: one thread, which alone speaks with the other block. An arrival there waits
-/// until what the thread has written is visible to it, and a wait for an arrival from there empties the L1 cache.
+/// The second warp of the producer warpgroup: one thread, which alone speaks with the other block. An arrival
+/// there waits until what the thread has written is visible to it, and a wait for an arrival from there
+/// empties the L1 cache.
 template <class Tile>
 __device__ __forceinline__ void exchange_ds(const Backward<typename Tile::T>& a, PairMemory<Tile>& s,
                                             const KeyTile& keys, int rank) {
@@ -149,8 +152,8 @@ __device__ __forceinline__ void issue_more_dq(DqPart<Tile>& r, std::uint64_t ds,
     ptx::wgmma<typename Tile::T, true, true, true>(r, moved(ds, step * 16 * 128), moved(k, step * 16 * 128));
 }
 
-/// In a cluster, bits 24 to 27 of an address in shared memory are the block's rank. A descriptor has only 18 bits of it, so
-/// that the rank is added to the distance of the panels, unless it is removed.
+/// In a cluster, bits 24 to 27 of an address in shared memory are the block's rank. A descriptor has only 18
+/// bits of it, so that the rank is added to the distance of the panels, unless it is removed.
 __device__ __forceinline__ std::uint64_t without_rank(std::uint64_t descriptor) {
   return descriptor & ~(std::uint64_t(15) << (24 - 4));
 }
@@ -201,13 +204,13 @@ struct PairConsumer : Consumer<Tile> {
   }
 };
 
-/// `decoupled` by two blocks. Of a pair of query tiles, a block computes the dS of the other block's first, and sends it while
-/// it computes that of its own. dQ of its own tile follows one step later.
+/// `decoupled` by two blocks. Of a pair of query tiles, a block computes the dS of the other block's first,
+/// and sends it while it computes that of its own. dQ of its own tile follows one step later.
 ///
 ///   grid    batch * kv_heads * 2 * ceil(seq_k / (2 * Bc)), in clusters of two
 ///   smem    sizeof(PairMemory<Tile>)
-///   HBM     as `decoupled`, but half of the additions, and K twice. R and P are sums over pairs of key tiles, twice each, with
-///           first = first_query(first key of the pair) / (2 * Br) * 2 * Br
+///   HBM     as `decoupled`, but half of the additions, and K twice. R and P are sums over pairs of key
+///           tiles, twice each, with first = first_query(first key of the pair) / (2 * Br) * 2 * Br
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     pair_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
@@ -227,8 +230,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
     PairConsumer<Tile> w(a, pair, keys, warpgroup - 1);
     w.store_zeros();
-    Place<1>
-        round{};  // one for each pair of query tiles; dS of own tiles is stored in the round before it is multiplied
+    Place<1> round{};  // one for each pair of query tiles; dS of own tiles is stored in the round before it
+                       // is multiplied
     ptx::mbarrier_wait(&s.kv_full, 0);
     w.at.wait_full(s.q_ring);
     ptx::wgmma_fence();
@@ -262,7 +265,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       w.release_q(0);
       w.p_and_ds(walk);
       round.wait_empty(s.ds_ring);
-      // Without the shuffle, the compiler keeps the addresses of `sent` for this tile, and spills at head_dim 64.
+      // Without the shuffle, the compiler keeps the addresses of `sent` for this tile, and spills at
+      // head_dim 64.
       store_ds<Tile>(s.ds[0], w.rdS, __shfl_sync(kAllLanes, w.warp_key, 0));
       ptx::fence_proxy_async();
       warp_arrives(s.ds_ring.full[0]);
@@ -281,7 +285,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     add_to_sums<Tile>(w.sums_of(w.last_own(rank)), w.rdQ, w.index);
     w.store_gradients(maps);
   }
-  // Nobody ends while the other block may still write here. exchange_ds() waits for all of that; this does not rely on it.
+  // Nobody ends while the other block may still write here. exchange_ds() waits for all of that; this does
+  // not rely on it.
   ptx::barrier_cluster_wait();
 }
 

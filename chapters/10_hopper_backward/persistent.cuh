@@ -38,8 +38,8 @@ __device__ __forceinline__ void init_barriers(PersistentMemory<Tile>& s) {
   __syncthreads();
 }
 
-/// The producer: one thread. Takes the next key tile that no block has taken. Its first query tile lands while dK and dV of the
-/// one before are stored.
+/// The producer: one thread. Takes the next key tile that no block has taken. Its first query tile lands
+/// while dK and dV of the one before are stored.
 template <class Tile>
 __device__ __forceinline__ void produce_tiles(const Backward<typename Tile::T>& a, const TensorMaps& maps,
                                               PersistentMemory<Tile>& s, int* counter, int tiles) {

@@ -16,12 +16,14 @@ namespace fa::ch10 {
 
 /// D = rowsum(dO * O) and LSE * log2 e for every padded row; zeros for dQ's sums, if there are any.
 ///
-/// Rows that see no key, and rows past the last query, get +inf instead of LSE: 2^(s - inf) = 0 for every finite score s.
+/// Rows that see no key, and rows past the last query, get +inf instead of LSE: 2^(s - inf) = 0 for every
+/// finite score s.
 ///
-///   grid    batch * heads * ceil(padded_queries / kRowsOfBlock); the first rows come last: the kernel that follows begins with
-///           them, and finds them in the L2 cache
+///   grid    batch * heads * ceil(padded_queries / kRowsOfBlock); the first rows come last: the kernel that
+///           follows begins with them, and finds them in the L2 cache
 ///   block   256; a warp has kRowsOfWarp rows
-///   HBM     batch * heads * ((4 * d + 4) * seq_q + 8 * padded_queries) bytes: reads O, dO and LSE, writes D and log2_sum
+///   HBM     batch * heads * ((4 * d + 4) * seq_q + 8 * padded_queries) bytes: reads O, dO and LSE, writes
+///           D and log2_sum
 ///           + batch * heads * 4 * d * padded_queries, if there are sums: writes the zeros
 ///
 /// @tparam kCols  64, 128 or 256: at least the head dimension d    @tparam kPads  whether it is more

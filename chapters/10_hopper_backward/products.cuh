@@ -1,6 +1,7 @@
 /// @file
-/// The five products of the backward pass by wgmma, for a warpgroup's 64 keys. Keys are rows: S^T = K Q^T, dP^T = V dO^T.
-/// P^T and dS^T then have the layout of operand A of dV = P^T dO and dK = dS^T Q. Only dQ = dS K needs dS in shared memory.
+/// The five products of the backward pass by wgmma, for a warpgroup's 64 keys. Keys are rows: S^T = K Q^T,
+/// dP^T = V dO^T. P^T and dS^T then have the layout of operand A of dV = P^T dO and dK = dS^T Q. Only dQ = dS
+/// K needs dS in shared memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,8 +13,8 @@
 
 namespace fa::ch10 {
 
-/// S^T or dP^T of a query tile: element i of a lane is in row lane / 4 + 8 * (i / 2 % 2) of its warp's 16 keys, column
-/// 8 * (i / 4) + 2 * (lane % 4) + i % 2.
+/// S^T or dP^T of a query tile: element i of a lane is in row lane / 4 + 8 * (i / 2 % 2) of its warp's 16
+/// keys, column 8 * (i / 4) + 2 * (lane % 4) + i % 2.
 template <class Tile>
 using Scores = float[Tile::Br / 2];
 /// P^T or dS^T in 16 bits, as operand A: registers of 16 queries at a time.

@@ -12,8 +12,8 @@
 
 namespace fa::ch10 {
 
-/// Tiles of rows are in panels of 64 columns, swizzled, as in chapter 09. dS is transposed, as the registers have it:
-/// panels of 64 queries, whose rows are keys.
+/// Tiles of rows are in panels of 64 columns, swizzled, as in chapter 09. dS is transposed, as the registers
+/// have it: panels of 64 queries, whose rows are keys.
 template <class Tile>
 struct __align__(1024) KeyTileMemory {
   using T = typename Tile::T;

@@ -42,7 +42,8 @@ constexpr bool has_sums() {
   }
 }
 
-/// Calls f(std::type_identity<Tile>()) with the tiles that a method has for an element type and a head dimension.
+/// Calls f(std::type_identity<Tile>()) with the tiles that a method has for an element type and a head
+/// dimension.
 /// @throws std::invalid_argument  if no kernel is compiled for them
 template <class Method, class Sizes, class F>
 void with_tile(DType dtype, std::int64_t head_dim, F f) {

@@ -16,7 +16,8 @@ using ch09::like_k;
 using ch09::like_q;
 using ch09::tensor_map;
 
-/// @throws std::invalid_argument  unless the tensor, to which threads store 16 bytes at a time, is at a multiple of 16
+/// @throws std::invalid_argument  unless the tensor, to which threads store 16 bytes at a time, is at a
+///   multiple of 16
 template <class T>
 void require_alignment(const char* name, const T* tensor) {
   const auto address = reinterpret_cast<std::uintptr_t>(tensor);

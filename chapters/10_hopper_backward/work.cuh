@@ -11,8 +11,9 @@
 
 namespace fa::ch10 {
 
-/// A key tile of one head of K and V. Blocks of the same head are neighbours: they add to the same rows of dQ, which stay in
-/// the L2 cache meanwhile. Under a causal mask the first key tiles have the most queries, and come first.
+/// A key tile of one head of K and V. Blocks of the same head are neighbours: they add to the same rows of
+/// dQ, which stay in the L2 cache meanwhile. Under a causal mask the first key tiles have the most queries,
+/// and come first.
 struct KeyTile {
   int kv_head, first_key;
 
@@ -23,7 +24,8 @@ struct KeyTile {
   }
 };
 
-/// Iterates over the query tiles of all heads that share a key tile, in each head from the first tile that sees it.
+/// Iterates over the query tiles of all heads that share a key tile, in each head from the first tile that
+/// sees it.
 template <class Tile>
 struct QueryWalk {
   int head, tile;  ///< the current ones

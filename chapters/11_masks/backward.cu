@@ -28,7 +28,7 @@ using Shape = MaskedAttention::Shape;
 using Args = MaskedAttention::Args;
 using backward::Finds;
 
-// --- the variants: a kernel, how it finds its tiles, and the sizes it is compiled for ---------------------------
+// --- the variants: a kernel, how it finds its tiles, and the sizes it is compiled for ----------------------
 
 template <class T, int d>
 using LargeTiles = FusedTiles<T, d, 2, Float4Sums>;
@@ -99,8 +99,8 @@ const ListBuffers& lists_of() {
   return std::is_same_v<Kernel, WithDropout> ? kQueryTiles : kOrderedQueryTiles;
 }
 
-/// Calls f(std::type_identity<Tile>()) with the tiles of a variant: the small ones for blocks of 64, whose tiles have 64 keys, and
-/// where the large ones do not fit. @param size_of_blocks  64 or 128
+/// Calls f(std::type_identity<Tile>()) with the tiles of a variant: the small ones for blocks of 64, whose
+/// tiles have 64 keys, and where the large ones do not fit. @param size_of_blocks  64 or 128
 template <class Kernel, class T, int d, class F>
 auto with_tiles([[maybe_unused]] std::int64_t size_of_blocks, F f) {
   if constexpr (std::is_same_v<Kernel, BlockSparse>) {
@@ -118,7 +118,7 @@ auto with_tiles_for(const Shape& shape, F f) {
   });
 }
 
-// --- launches ---------------------------------------------------------------------------------------------------
+// --- launches ----------------------------------------------------------------------------------------------
 
 template <class T>
 Backward<T> gradients_of(const Args& a) {

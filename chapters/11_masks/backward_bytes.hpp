@@ -1,5 +1,6 @@
 /// @file
-/// The HBM bytes of the backward pass: which query tiles are visited, what the masks are asked, and the lists.
+/// The HBM bytes of the backward pass: which query tiles are visited, what the masks are asked, and the
+/// lists.
 #pragma once
 
 #include <algorithm>
@@ -90,9 +91,9 @@ class Bytes {
           full += kind == Kind::kFull;
           partial += kind == Kind::kPartial;
         }
-        // A block goes through the lists of the heads that share its key tile twice, for partial tiles and for full ones. It begins
-        // with what the row of the first head brings: its partial tiles, or its full ones if it has the key tile for itself.
-        // Without an order, no row brings anything.
+        // A block goes through the lists of the heads that share its key tile twice, for partial tiles and
+        // for full ones. It begins with what the row of the first head brings: its partial tiles, or its full
+        // ones if it has the key tile for itself. Without an order, no row brings anything.
         const bool ordered = !buffers_.order.empty();
         counts.brought += first_heads[list] * (ordered && (partial > 0 || (group() == 1 && full > 0)));
         counts.list_counts += first_heads[list] * (!ordered      ? 2 * group()

@@ -1,12 +1,13 @@
 /// @file
-/// The gradients under masks and dropout: the variant `dropout`. It draws again what the forward pass drew; nothing is stored.
+/// The gradients under masks and dropout: the variant `dropout`. It draws again what the forward pass drew;
+/// nothing is stored.
 ///
 /// With Z, which is 1 / (1 - p) for the elements of P that are kept and 0 for the others, O = (P o Z) V. So
 ///
 ///   dV = (P o Z)^T dO    dP = (dO V^T) o Z    dS = P o (dP - D)
 ///
-/// Z is a factor s = 1 / (1 - p) times a mask M of zeros and ones. dV, dK and dQ are summed without the factor, and multiplied by it
-/// at the end.
+/// Z is a factor s = 1 / (1 - p) times a mask M of zeros and ones. dV, dK and dQ are summed without the
+/// factor, and multiplied by it at the end.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -24,8 +25,8 @@ namespace fa::ch11 {
 
 /// Which elements of P^T dropout keeps.
 ///
-/// A lane holds two neighbouring queries and keys 8 apart: of 32 queries and 32 keys the elements of two calls of Philox. Their
-/// places are those of Bits.
+/// A lane holds two neighbouring queries and keys 8 apart: of 32 queries and 32 keys the elements of two
+/// calls of Philox. Their places are those of Bits.
 ///
 /// @param head  counts through all batches     @param first_query, first_key  of the fragments
 template <class Tile>

@@ -22,8 +22,8 @@
 
 namespace fa::ch11 {
 
-/// From products q.k to P^T, rounded, as operand. What remains in rS is P^T o f', not rounded. Both are 0 where an element does
-/// not exist.
+/// From products q.k to P^T, rounded, as operand. What remains in rS is P^T o f', not rounded. Both are 0
+/// where an element does not exist.
 /// @param sLse  LSE of the first query     @param first_key  of the warp
 template <class Tile>
 __device__ __forceinline__ void changed_probabilities(Operand<Tile>& p, Scores<Tile>& rS, const float* sLse,

@@ -1,15 +1,16 @@
 /// @file
-/// The gradients of attention under masks, on tensor cores: chapter 08's mma_pipelined_gradients(), which visits fewer query
-/// tiles.
+/// The gradients of attention under masks, on tensor cores: chapter 08's mma_pipelined_gradients(), which
+/// visits fewer query tiles.
 ///
-/// Shapes and formulas are those of chapter 08. A score that a mask hides has P = 0 and dS = 0. Keys that no query sees have
-/// gradients of 0, as do queries that see no key. All kernels here have
+/// Shapes and formulas are those of chapter 08. A score that a mask hides has P = 0 and dS = 0. Keys that no
+/// query sees have gradients of 0, as do queries that see no key. All kernels here have
 ///
 ///   grid    batch * kv_heads * ceil(seq_k / Bc)
 ///   block   Tile::kThreads: kWarpsPerKeys warps per kWarpRows keys
-///   shared  Tile::kSharedBytes: K and V; two tiles of Q, dO, LSE and delta; dS^T, and P^T if warps exchange it
-///   HBM     reads K and V once, as far as this batch has keys; Q, dO, LSE and delta of each query tile that it visits, and adds
-///           a whole tile to dq_sum; writes dK and dV
+///   shared  Tile::kSharedBytes: K and V; two tiles of Q, dO, LSE and delta; dS^T, and P^T if warps exchange
+///           it
+///   HBM     reads K and V once, as far as this batch has keys; Q, dO, LSE and delta of each query tile that
+///           it visits, and adds a whole tile to dq_sum; writes dK and dV
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,7 +22,7 @@
 
 namespace fa::ch11 {
 
-// --- masked_everywhere ------------------------------------------------------------------------------------------
+// --- masked_everywhere -------------------------------------------------------------------------------------
 
 /// Visits all query tiles and asks for every score whether it exists.
 template <class Tile>
@@ -63,9 +64,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store_dk_and_dv(a, s, keys, rdK, rdV);
 }
 
-// --- skip_empty -------------------------------------------------------------------------------------------------
+// --- skip_empty --------------------------------------------------------------------------------------------
 
-/// Visits the query tiles that are not empty. If there is none, K and V may still be on their way when dK and dV take their place.
+/// Visits the query tiles that are not empty. If there is none, K and V may still be on their way when dK and
+/// dV take their place.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     skipping_gradients(Backward<typename Tile::T> given, Masks masks) {
@@ -106,7 +108,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store_dk_and_dv(a, s, keys, rdK, rdV);
 }
 
-// --- three_kinds ------------------------------------------------------------------------------------------------
+// --- three_kinds -------------------------------------------------------------------------------------------
 
 /// Asks for no score of a full tile. In a partial one, each warp first asks for its own rectangle.
 template <class Tile>
@@ -154,10 +156,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store_dk_and_dv(a, s, keys, rdK, rdV);
 }
 
-// --- compressed -------------------------------------------------------------------------------------------------
+// --- compressed --------------------------------------------------------------------------------------------
 
-/// Visits the listed query tiles: the partial ones of all heads in a loop that asks, then the full ones in a loop without masks.
-/// There, a step is straight code: where branches meet, the compiler prepares no product before those above have ended.
+/// Visits the listed query tiles: the partial ones of all heads in a loop that asks, then the full ones in a
+/// loop without masks. There, a step is straight code: where branches meet, the compiler prepares no product
+/// before those above have ended.
 ///
 ///   HBM     and reads its lists
 template <class Tile>
@@ -219,9 +222,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store_dk_and_dv(a, s, keys, rdK, rdV);
 }
 
-// --- block_sparse -----------------------------------------------------------------------------------------------
+// --- block_sparse ------------------------------------------------------------------------------------------
 
-/// Algorithm 5 of Dao et al. 2022: visits the listed query tiles, which all lie in blocks that exist. No score is asked for.
+/// Algorithm 5 of Dao et al. 2022: visits the listed query tiles, which all lie in blocks that exist. No
+/// score is asked for.
 ///
 ///   HBM     and reads its lists
 template <class Tile>

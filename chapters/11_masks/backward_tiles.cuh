@@ -14,7 +14,8 @@
 
 namespace fa::ch11 {
 
-using namespace ch08;  // the pieces of chapter 08's kernels: all but their walk over the query tiles, and their masks
+using namespace ch08;  // the pieces of chapter 08's kernels: all but their walk over the query tiles, and
+                       // their masks
 
 /// The scores of a warp's keys and of kScoreCols queries: fragments C, transposed.
 template <class Tile>
@@ -33,15 +34,16 @@ struct BackwardBlock {
   const PartnerOf<Tile>& partner;
 };
 
-/// The same arguments, known to hide nothing by themselves: the compiler drops what chapter 08 does under a causal mask.
+/// The same arguments, known to hide nothing by themselves: the compiler drops what chapter 08 does under a
+/// causal mask.
 template <class T>
 __device__ __forceinline__ Backward<T> without_mask(Backward<T> a) {
   a.causal = false;
   return a;
 }
 
-/// The same, and keys never end: the compiler drops what chapter 08 does about keys past seq_k, and no branch separates the
-/// exponentials from the products. Keys that do not exist are zeros on the chip.
+/// The same, and keys never end: the compiler drops what chapter 08 does about keys past seq_k, and no branch
+/// separates the exponentials from the products. Keys that do not exist are zeros on the chip.
 template <class T>
 __device__ __forceinline__ Backward<T> without_end(Backward<T> a) {
   a.causal = false;
@@ -58,14 +60,16 @@ __device__ __forceinline__ void load_keys(const KeyTileMemory<Tile>& s, const Ba
   s.load_keys(existing, block);
 }
 
-// --- elements ---------------------------------------------------------------------------------------------------
+// --- elements ----------------------------------------------------------------------------------------------
 
-/// A bit for each element that a lane holds of Scores<Tile>: bit_of(mi, ni, i) for rS[mi][ni][i]. Even queries come first.
+/// A bit for each element that a lane holds of Scores<Tile>: bit_of(mi, ni, i) for rS[mi][ni][i]. Even
+/// queries come first.
 using Bits = std::uint32_t;
 inline constexpr Bits kAllBits = ~Bits(0);
 __device__ constexpr int bit_of(int mi, int ni, int i) { return 16 * (i % 2) + 4 * ni + 2 * mi + i / 2; }
 
-/// Which elements exist: those whose query sees their key. Rows are keys, columns are queries. Asks for each element.
+/// Which elements exist: those whose query sees their key. Rows are keys, columns are queries. Asks for each
+/// element.
 /// @param first_query, first_key  of the fragments
 template <class Tile>
 __device__ __forceinline__ Bits visible(const Masks& masks, const HeadMasks& of_head, int first_query,
@@ -139,10 +143,11 @@ __device__ __forceinline__ auto p_and_ds_of(const BackwardBlock<Tile>& block, co
   };
 }
 
-// --- a query tile -----------------------------------------------------------------------------------------------
+// --- a query tile ------------------------------------------------------------------------------------------
 //
-// Each function adds to dV and dK what the queries of a tile contribute that the warp handles itself, and leaves dS^T in shared
-// memory if others need it. P and dS are what make(p, ds, query, exist) makes of the elements that exist.
+// Each function adds to dV and dK what the queries of a tile contribute that the warp handles itself, and
+// leaves dS^T in shared memory if others need it. P and dS are what make(p, ds, query, exist) makes of the
+// elements that exist.
 
 /// Stores dS^T for dQ, or for the partner. @param query  the first one, in its tile
 template <class Tile>

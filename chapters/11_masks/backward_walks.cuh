@@ -1,6 +1,6 @@
 /// @file
-/// The query tiles that a block with a key tile visits: in the order of chapter 08, without those that the masks hide, or as
-/// listed.
+/// The query tiles that a block with a key tile visits: in the order of chapter 08, without those that the
+/// masks hide, or as listed.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -67,7 +67,8 @@ struct ListedQueries : QueryWalk<Tile> {
   const TileLists& lists;
   bool partial = true;  ///< whether the current tile is
 
-  /// Without an order, no row is given: the first list is read like the others. With a row, dropout at head_dim 128 took 3 % longer.
+  /// Without an order, no row is given: the first list is read like the others. With a row, dropout at
+  /// head_dim 128 took 3 % longer.
   __device__ __forceinline__ ListedQueries(const Backward<typename Tile::T>& attention,
                                            const KeyBlock<Tile>& keys, const Masks& all,
                                            const TileLists& visited)

@@ -33,7 +33,7 @@ namespace {
 using Shape = MaskedAttention::Shape;
 using Args = MaskedAttention::Args;
 
-// --- the forward pass: a kernel, how it finds its tiles, and their sizes ----------------------------------------
+// --- the forward pass: a kernel, how it finds its tiles, and their sizes -----------------------------------
 
 // run<Tile>(kernel arguments) of a variant: which kernel, with which of the arguments.
 struct MaskedEverywhere {
@@ -128,7 +128,8 @@ void launch_forward(const Args& a, cudaStream_t stream) {
   });
 }
 
-/// Calls f(std::type_identity<Tile>()) with the tiles of a kernel for a shape. They do not depend on the type.
+/// Calls f(std::type_identity<Tile>()) with the tiles of a kernel for a shape. They do not depend on the
+/// type.
 template <class Kernel, class Sizes, class F>
 auto with_tiles_for(const Shape& shape, F f) {
   return with_head_dim<Sizes>(shape.head_dim, [&](auto d) {
@@ -170,7 +171,7 @@ Pass forward() {
   };
 }
 
-// --- what variants refuse ---------------------------------------------------------------------------------------
+// --- what variants refuse ----------------------------------------------------------------------------------
 
 std::optional<Refusal> refuse_dropout(const Shape& shape) {
   if (shape.dropout == 0) return std::nullopt;
@@ -212,7 +213,7 @@ std::optional<Refusal> refuse_all_but_blocks(const Shape& shape) {
   return std::nullopt;
 }
 
-// --- the variants -------------------------------------------------------------------------------------------------
+// --- the variants ------------------------------------------------------------------------------------------
 
 using Refuse = std::optional<Refusal> (*)(const Shape&);
 
@@ -225,7 +226,8 @@ std::vector<TensorSpec> workspace_of(const Pass& forward, const Pass& backward, 
   return specs;
 }
 
-/// @param needs  of the device; shared memory is added    @param repeatable  gradients too have the same bits in every run
+/// @param needs  of the device; shared memory is added
+/// @param repeatable  gradients too have the same bits in every run
 template <class Sizes>
 Variant<MaskedAttention> variant(const char* name, const char* summary, const Pass& forward,
                                  const Pass& backward, Refuse refuse,

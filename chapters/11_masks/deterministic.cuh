@@ -1,11 +1,13 @@
 /// @file
-/// The gradients under masks without atomic additions: the variant `deterministic`, after chapter 08's mma_deterministic.
+/// The gradients under masks without atomic additions: the variant `deterministic`, after chapter 08's
+/// mma_deterministic.
 ///
-/// Some blocks own query tiles: they visit the listed key tiles and keep dQ. The others own a key tile: they visit the listed query
-/// tiles and keep dK and dV. S and dP are computed twice: seven products for a tile instead of five. But nothing has to be added in
-/// memory or converted afterwards. One kernel has both kinds of blocks, and those of a head run at nearly the same time: what the
-/// one kind loads, the other finds in the L2 cache. The blocks with query tiles come first, compute delta = rowsum(dO * O), and
-/// publish it; those with key tiles wait for it.
+/// Some blocks own query tiles: they visit the listed key tiles and keep dQ. The others own a key tile: they
+/// visit the listed query tiles and keep dK and dV. S and dP are computed twice: seven products for a tile
+/// instead of five. But nothing has to be added in memory or converted afterwards. One kernel has both kinds
+/// of blocks, and those of a head run at nearly the same time: what the one kind loads, the other finds in
+/// the L2 cache. The blocks with query tiles come first, compute delta = rowsum(dO * O), and publish it;
+/// those with key tiles wait for it.
 ///
 /// Shapes and formulas are those of chapter 08. Every run gives the same bits.
 #pragma once
@@ -32,10 +34,10 @@
 
 namespace fa::ch11 {
 
-// --- sizes ------------------------------------------------------------------------------------------------------
+// --- sizes -------------------------------------------------------------------------------------------------
 
-/// Chapter 08's tiles of mma_query_gradients(), with the names that chapter 07 has for a warp's rows and for the keys whose scores
-/// are in registers: hide.cuh uses these.
+/// Chapter 08's tiles of mma_query_gradients(), with the names that chapter 07 has for a warp's rows and for
+/// the keys whose scores are in registers: hide.cuh uses these.
 template <class Element, int kHeadDimension>
 struct QueryGradientTiles : MmaQueryTiles<Element, kHeadDimension> {
   using Base = MmaQueryTiles<Element, kHeadDimension>;
@@ -64,7 +66,7 @@ struct ListedGradientTiles {
   static_assert(kThreads % Queries::kThreads == 0);
 };
 
-// --- delta ------------------------------------------------------------------------------------------------------
+// --- delta -------------------------------------------------------------------------------------------------
 
 /// What one instruction loads.
 template <class T>
@@ -83,8 +85,8 @@ struct alignas(16) Chunk {
   }
 };
 
-/// O of a warp's rows, on the way from HBM while other loads are issued. Eight lanes share a row: lane 8 * r + c has every eighth
-/// chunk, from chunk c on, of rows r + 4 * i. What does not exist is zeros.
+/// O of a warp's rows, on the way from HBM while other loads are issued. Eight lanes share a row: lane 8 * r
+/// + c has every eighth chunk, from chunk c on, of rows r + 4 * i. What does not exist is zeros.
 template <class Tile>
 struct RowsOfO {
   using T = typename Tile::T;
@@ -153,9 +155,10 @@ struct LaneRows {
   }
 };
 
-// --- dQ ---------------------------------------------------------------------------------------------------------
+// --- dQ ----------------------------------------------------------------------------------------------------
 
-/// dQ of a query tile, which stays on the chip: visits the listed key tiles, the partial ones, then the full ones.
+/// dQ of a query tile, which stays on the chip: visits the listed key tiles, the partial ones, then the full
+/// ones.
 /// @param at    the query tile, which kThreads threads share
 /// @param smem  kSharedBytes: Q and dO, two tiles of K and V
 template <class Tile>
@@ -248,9 +251,10 @@ __device__ __forceinline__ void listed_query_gradients(const Backward<typename T
   store_rows<Tile>(gdQ, sQ + warp_row * d, rdQ, a.scale, warp_query, a.seq_q, 0, a.head_dim);
 }
 
-// --- dK and dV --------------------------------------------------------------------------------------------------
+// --- dK and dV ---------------------------------------------------------------------------------------------
 
-/// The query tiles that a block with a key tile copies, one ahead of the one that it uses. Delta comes from other blocks.
+/// The query tiles that a block with a key tile copies, one ahead of the one that it uses. Delta comes from
+/// other blocks.
 template <class Tile>
 struct PublishedQueries {
   const Backward<typename Tile::T>& a;
@@ -275,7 +279,8 @@ struct PublishedQueries {
 };
 
 /// dK and dV of a key tile: compressed_gradients() without dQ. Only warps that share their keys exchange dS.
-/// @param smem  Tile::kSharedBytes: K and V; two tiles of Q, dO, LSE and delta; P^T and dS^T if warps exchange them
+/// @param smem  Tile::kSharedBytes: K and V; two tiles of Q, dO, LSE and delta; P^T and dS^T if warps
+///   exchange them
 template <class Tile>
 __device__ __forceinline__ void listed_key_gradients(const Backward<typename Tile::T>& given,
                                                      const Masks& masks, const TileLists& lists,
@@ -324,7 +329,7 @@ __device__ __forceinline__ void listed_key_gradients(const Backward<typename Til
   store_dk_and_dv(a, s, keys, rdK, rdV);
 }
 
-// --- both -------------------------------------------------------------------------------------------------------
+// --- both --------------------------------------------------------------------------------------------------
 
 /// The blocks for a head of K and V. @param group  query heads that share it
 template <class Tile>
@@ -333,15 +338,16 @@ __host__ __device__ unsigned blocks_of_head(int group, const TileLists& key_list
   return unsigned(group * key_lists.rows + Tile::kQueryTiles - 1) / Tile::kQueryTiles + query_lists.rows;
 }
 
-/// dQ, dK and dV. For each head of K and V, one after the other: blocks with the query tiles of the heads that share it, then
-/// blocks with the key tiles of the head kHeadsAhead before it, whose delta has been published by then, or nearly.
+/// dQ, dK and dV. For each head of K and V, one after the other: blocks with the query tiles of the heads
+/// that share it, then blocks with the key tiles of the head kHeadsAhead before it, whose delta has been
+/// published by then, or nearly.
 ///
 ///   grid    (blocks_of_head(), batch * kv_heads + Tile::kHeadsAhead)
 ///   block   Tile::kThreads
 ///   shared  Tile::kSharedBytes
-///   HBM     reads its lists; for dQ: Q, O, dO and LSE, and the keys and values of each listed tile, as far as this batch
-///           has keys; for dK and dV: K and V, as far as this batch has keys, and Q, dO, LSE and delta of each listed tile;
-///           writes dQ, delta, dK and dV
+///   HBM     reads its lists; for dQ: Q, O, dO and LSE, and the keys and values of each listed tile, as far
+///           as this batch has keys; for dK and dV: K and V, as far as this batch has keys, and Q, dO, LSE
+///           and delta of each listed tile; writes dQ, delta, dK and dV
 /// @param a  delta is marked as missing
 /// @param key_lists, query_lists  for each query tile the key tiles, and the other way round
 template <class Tile>

@@ -17,20 +17,22 @@
 
 namespace fa::ch11 {
 
-/// Which elements of P are kept: a word for every 32 keys, a bit for each of the lane's elements. Even columns come first.
+/// Which elements of P are kept: a word for every 32 keys, a bit for each of the lane's elements. Even
+/// columns come first.
 template <class Tile>
 struct Kept {
   static_assert(Tile::kWarpRows == 32 && Tile::kSlice % 32 == 0);
   std::uint32_t words[Tile::kSlice / 32];
 
-  /// A mask for two neighbouring elements: row `row` of the lane's rows, columns 8 * ni to 8 * ni + 7 of the slice.
+  /// A mask for two neighbouring elements: row `row` of the lane's rows, columns 8 * ni to 8 * ni + 7 of the
+  /// slice.
   __device__ __forceinline__ std::uint32_t mask(int row, int ni) const {
     return kept_pair(words[ni / 4], Dropout::place(8 * row, 8 * ni));
   }
 };
 
-/// Draws for a slice. Of each 32 keys, a lane holds 32 elements of P, which two calls of Philox decide: one for its even columns,
-/// one for its odd ones.
+/// Draws for a slice. Of each 32 keys, a lane holds 32 elements of P, which two calls of Philox decide: one
+/// for its even columns, one for its odd ones.
 /// @param head  counts through all batches     @param first_query, first_key  of the warp and of the slice
 template <class Tile>
 __device__ __forceinline__ Kept<Tile> draw(const Dropout& dropout, int head, int first_query, int first_key) {

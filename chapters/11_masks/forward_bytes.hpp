@@ -32,7 +32,8 @@ struct MaskBytes {
 };
 
 /// Predicts what the warps request, with the tiles of a kernel.
-/// @tparam kAtOnce  whether lanes ask about all shares of a partial tile at once, and queries are loaded once for all tiles
+/// @tparam kAtOnce  whether lanes ask about all shares of a partial tile at once, and queries are loaded once
+///   for all tiles
 template <class Tile, bool kAtOnce = kSeveralShares<Tile>>
 class ForwardBytes {
  public:

@@ -41,9 +41,11 @@ struct LaneKeys {
   }
 };
 
-/// Which of its scores a lane must hide: 2 * ni + i is the bit of rS[..][ni] and column i in the word of a row.
+/// Which of its scores a lane must hide: 2 * ni + i is the bit of rS[..][ni] and column i in the word of a
+/// row.
 ///
-/// Everything is asked before the product: the questions are done with their registers when the scores need them.
+/// Everything is asked before the product: the questions are done with their registers when the scores need
+/// them.
 template <class Tile>
 struct Hidden {
   std::uint32_t of_row[Tile::kLaneRows] = {};
@@ -90,7 +92,8 @@ __device__ __forceinline__ Hidden<Tile> hidden_in(const Masks& all, const HeadMa
   return hidden;
 }
 
-/// The same for a warp's share of a tile of which something is hidden. Asks only the masks that hide a part of it.
+/// The same for a warp's share of a tile of which something is hidden. Asks only the masks that hide a part
+/// of it.
 /// @param queries  those of the share
 template <class Tile>
 __device__ __forceinline__ Hidden<Tile> hidden_part(const Masks& all, const HeadMasks& masks,
@@ -122,7 +125,8 @@ class ShareQueries {
   Span span_;
   WarpQueries<Tile> of_lanes_;
 };
-/// With one share, they are loaded when it is asked about. For head_dim 128, there is no register left for them.
+/// With one share, they are loaded when it is asked about. For head_dim 128, there is no register left for
+/// them.
 template <class Tile>
 class ShareQueries<Tile, false> {
  public:
@@ -135,7 +139,8 @@ class ShareQueries<Tile, false> {
   int first_;
 };
 
-/// What masks leave of a warp's shares of a tile. If there are several, each lane asks about one of them, and tells the others.
+/// What masks leave of a warp's shares of a tile. If there are several, each lane asks about one of them, and
+/// tells the others.
 template <class Tile>
 struct Shares {
   const Masks& all;

@@ -1,14 +1,14 @@
 /// @file
 /// `compressed` on Hopper, forward: chapter 09's `final`, which copies what a list names.
 ///
-/// Tensors and masks as in kernel.cuh. The copy engine brings whole tiles: of keys after the length of their sequence, the
-/// values are read too, and set to zero on the chip.
+/// Tensors and masks as in kernel.cuh. The copy engine brings whole tiles: of keys after the length of their
+/// sequence, the values are read too, and set to zero on the chip.
 ///
 ///   grid    as many blocks as multiprocessors; they take query tiles from a counter that starts at 0
 ///   block   Tile::kThreads: a producer warpgroup, and Tile::kConsumers for 64 queries each
 ///   shared  ListedTilesMemory<Tile>
-///   HBM     reads the list of each query tile; if it names any tile, Q, and the keys and values of all that it names; of the masks
-///           what each warp asks about partial tiles; writes O and LSE
+///   HBM     reads the list of each query tile; if it names any tile, Q, and the keys and values of all that
+///           it names; of the masks what each warp asks about partial tiles; writes O and LSE
 #pragma once
 
 #include <cuda_runtime.h>
@@ -38,7 +38,8 @@ namespace fa::ch11 {
 using namespace ch09;
 using ch09::Place;
 
-/// Two consumers at any head_dim: 128 queries, so that a block of 128 in a pattern is one tile. The rest is that of `final`.
+/// Two consumers at any head_dim: 128 queries, so that a block of 128 in a pattern is one tile. The rest is
+/// that of `final`.
 template <int d>
 struct ListedChoices : TileChoices {
   static constexpr int kConsumers = 2, kQueryBuffers = 2, kStages = FinalChoices<d>::kStages;
@@ -67,8 +68,8 @@ __device__ __forceinline__ QueryTile listed_query_tile(int n, const Attention<ty
   return tile;
 }
 
-/// The producer: takes the next query tile, and copies the key tiles of its list. One thread. It leaves out query tiles that see
-/// nothing.
+/// The producer: takes the next query tile, and copies the key tiles of its list. One thread. It leaves out
+/// query tiles that see nothing.
 template <class Tile>
 __device__ __forceinline__ void produce_listed(const Attention<typename Tile::T>& a, const TensorMaps& maps,
                                                const Masks& masks, const TileLists& lists,
@@ -143,7 +144,8 @@ struct PartialTile {
   }
 };
 
-/// step_in_turn() of chapter 09 for a partial tile. The questions come before the turn, while the other warpgroup multiplies.
+/// step_in_turn() of chapter 09 for a partial tile. The questions come before the turn, while the other
+/// warpgroup multiplies.
 template <class Tile>
 __device__ __forceinline__ void partial_step_in_turn(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
                                                      const ListedTilesMemory<Tile>& s, const Masks& masks,
@@ -173,8 +175,8 @@ __device__ __forceinline__ void partial_step_in_turn(Consumer<Tile>& w, const Tu
   pack_p<Tile>(w.rP, w.rS);
 }
 
-/// Partial tiles in a loop that asks, then full ones in the loop of chapter 09. As there, the first Q K^T of the next query tile is
-/// issued with the last P V of this one.
+/// Partial tiles in a loop that asks, then full ones in the loop of chapter 09. As there, the first Q K^T of
+/// the next query tile is issued with the last P V of this one.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     listed_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps, Masks masks,

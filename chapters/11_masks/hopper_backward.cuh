@@ -1,15 +1,16 @@
 /// @file
 /// `compressed` on Hopper, backward: chapter 10's `decoupled`, which visits the query tiles that lists name.
 ///
-/// Shapes and formulas are those of chapters 08 and 10. A score that a mask hides has P = 0 and dS = 0. Keys that no query sees
-/// have gradients of 0, as do queries that see no key. The copy engine brings whole tiles: keys after the length of their
-/// sequence are read too, and set to zero on the chip.
+/// Shapes and formulas are those of chapters 08 and 10. A score that a mask hides has P = 0 and dS = 0. Keys
+/// that no query sees have gradients of 0, as do queries that see no key. The copy engine brings whole tiles:
+/// keys after the length of their sequence are read too, and set to zero on the chip.
 ///
 ///   grid    batch * kv_heads * ceil(seq_k / Bc)
 ///   block   Tile::kThreads: a producer warpgroup and two consumers
 ///   shared  ListedKeyTileMemory<Tile>
-///   HBM     reads the lists of the key tile, and K and V if they name any query tile; Q, dO, log2_sum and D of each query tile,
-///           and adds a whole tile to dq_sum; of the masks what each warp asks about partial tiles; writes dK and dV
+///   HBM     reads the lists of the key tile, and K and V if they name any query tile; Q, dO, log2_sum and D
+///           of each query tile, and adds a whole tile to dq_sum; of the masks what each warp asks about
+///           partial tiles; writes dK and dV
 #pragma once
 
 #include <cuda_runtime.h>
@@ -52,7 +53,8 @@ struct __align__(1024) ListedKeyTileMemory {
   int keys;                              ///< of the sequence
 };
 
-/// The producer: one thread, which alone reads the lists. First the partial tiles of all heads, then the full ones.
+/// The producer: one thread, which alone reads the lists. First the partial tiles of all heads, then the full
+/// ones.
 template <class Tile>
 struct ListedProducer {
   const Backward<typename Tile::T>& a;

@@ -67,7 +67,8 @@ class HeadReads {
     const std::int64_t cols = masks_.col(r.keys.last.at) - masks_.col(r.keys.first.at) + 1;
     return rows * cols;
   }
-  /// How many of `count` tokens differ if those from the last one on are the last one. With documents, seq_q = seq_k.
+  /// How many of `count` tokens differ if those from the last one on are the last one. With documents, seq_q
+  /// = seq_k.
   int distinct(int first, int count, int step) const {
     const int last = all_.seq_q - 1;
     int different = 0;

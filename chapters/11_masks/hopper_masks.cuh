@@ -1,5 +1,6 @@
 /// @file
-/// Lists and masks for the kernels with the copy engine and wgmma: which tile is next, and which accumulators are hidden.
+/// Lists and masks for the kernels with the copy engine and wgmma: which tile is next, and which accumulators
+/// are hidden.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -35,10 +36,12 @@ struct ListEntries {
   }
 };
 
-/// Which of 32 accumulators of a lane are hidden: a bit for each. They are those of 16 rows, a warp's, and 64 columns.
+/// Which of 32 accumulators of a lane are hidden: a bit for each. They are those of 16 rows, a warp's, and 64
+/// columns.
 using Bits = std::uint32_t;
 
-/// Asks the masks about the 32 accumulators, unless all or none are hidden. Each mask is asked only if it hides a part.
+/// Asks the masks about the 32 accumulators, unless all or none are hidden. Each mask is asked only if it
+/// hides a part.
 /// @tparam kKeysAreRows  as in the backward pass; otherwise queries are rows
 /// @param first_query, first_key  of the warp's 16 rows and of the 64 columns
 template <bool kKeysAreRows>
@@ -91,8 +94,9 @@ struct Hidden {
   }
 };
 
-/// The masks of a problem, as they are asked about a head whose number of keys is known: nothing is read of the lengths. The
-/// compiler does not know what they hold, so that it computes nothing before the loop that asks: there is no register for it.
+/// The masks of a problem, as they are asked about a head whose number of keys is known: nothing is read of
+/// the lengths. The compiler does not know what they hold, so that it computes nothing before the loop that
+/// asks: there is no register for it.
 struct KnownMasks : Masks {
   HeadMasks of_head;
 
@@ -114,7 +118,8 @@ struct KnownMasks : Masks {
       hidden.parts[part] = hidden_bits<false>(*this, of_head, first_query, first_key + 64 * part);
     return hidden;
   }
-  /// Asks about a warp's 16 keys, which are rows, and a tile of queries. Queries that do not exist are hidden.
+  /// Asks about a warp's 16 keys, which are rows, and a tile of queries. Queries that do not exist are
+  /// hidden.
   /// @param first_key  the warp's
   template <int kQueries>
   __device__ __forceinline__ Hidden<kQueries> hidden_queries(int first_query, int first_key) const {
@@ -129,7 +134,8 @@ struct KnownMasks : Masks {
   }
 };
 
-/// The row of a tile from which on its keys exist in the tensor, but not in their sequence; kRows: there are none.
+/// The row of a tile from which on its keys exist in the tensor, but not in their sequence; kRows: there are
+/// none.
 /// @param keys  of the sequence
 template <int kRows>
 __device__ __forceinline__ int first_row_to_clear(const Masks& masks, int keys, int first_key) {
@@ -137,8 +143,8 @@ __device__ __forceinline__ int first_row_to_clear(const Masks& masks, int keys, 
   return row < kRows && keys < masks.seq_k ? row : kRows;
 }
 
-/// Sets rows of a tile, panels of kRows rows and 64 columns, to zero, from one on. The copy engine brings whatever lies there,
-/// and 0 * NaN is not 0. Afterwards the threads must fence and meet.
+/// Sets rows of a tile, panels of kRows rows and 64 columns, to zero, from one on. The copy engine brings
+/// whatever lies there, and 0 * NaN is not 0. Afterwards the threads must fence and meet.
 /// @param thread  among the `threads` that share the work
 template <int kRows, int kCols, class T>
 __device__ __forceinline__ void clear_rows(T* tile, int first_row, int thread, int threads) {

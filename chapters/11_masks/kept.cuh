@@ -11,8 +11,8 @@
 
 namespace fa::ch11 {
 
-/// What dropout says of the 32 elements that two answers of Philox decide: bit Dropout::place() is for an element of the first
-/// answer, 16 bits further up for one of the second.
+/// What dropout says of the 32 elements that two answers of Philox decide: bit Dropout::place() is for an
+/// element of the first answer, 16 bits further up for one of the second.
 __device__ __forceinline__ std::uint32_t kept_by(const Dropout& dropout, const uint4& first,
                                                  const uint4& second) {
   const std::uint32_t low[] = {first.x, first.y, first.z, first.w},

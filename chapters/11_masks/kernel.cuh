@@ -1,20 +1,22 @@
 /// @file
-/// FlashAttention of chapter 07 under masks that a head has in any combination: causal, a window, documents, key lengths and
-/// blocks; with dropout; and with functions of the scores.
+/// FlashAttention of chapter 07 under masks that a head has in any combination: causal, a window, documents,
+/// key lengths and blocks; with dropout; and with functions of the scores.
 ///
-/// Tensors as in chapter 07: any lengths, strides and grouped heads, and any head_dim that is a multiple of 8 up to the
-/// kernel's d. A query that sees no key has O = 0 and LSE = -inf. Keys after the length of their sequence are never read.
+/// Tensors as in chapter 07: any lengths, strides and grouped heads, and any head_dim that is a multiple of 8
+/// up to the kernel's d. A query that sees no key has O = 0 and LSE = -inf. Keys after the length of their
+/// sequence are never read.
 ///
 /// All kernels have the tiles of chapter 07's `final`, and
 ///
 ///   grid    batch * heads * ceil(seq_q / Br), in the order that Tile::Order gives
 ///   block   Tile::kThreads: one warp per kWarpRows queries
 ///   shared  Tile::kSharedBytes: a tile of Q, then of O; two stages of K and of V
-///   HBM     reads Q once, and for each block the keys and values of the tiles that it visits, and of the masks what each
-///           warp asks them; writes O and LSE
+///   HBM     reads Q once, and for each block the keys and values of the tiles that it visits, and of the
+///           masks what each warp asks them; writes O and LSE
 ///
-/// masks.cuh has the masks, lists.cuh the lists of tiles, walk.cuh which tiles a block visits, hide.cuh what hides scores,
-/// kept.cuh and dropped.cuh dropout, scores.cuh functions of scores. What a warp does with a slice of keys otherwise is in chapter 07.
+/// masks.cuh has the masks, lists.cuh the lists of tiles, walk.cuh which tiles a block visits, hide.cuh what
+/// hides scores, kept.cuh and dropped.cuh dropout, scores.cuh functions of scores. What a warp does with a
+/// slice of keys otherwise is in chapter 07.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -42,7 +44,7 @@ namespace fa::ch11 {
 
 using namespace ch07;
 
-// --- masked_everywhere: every score is asked for -------------------------------------------------------------
+// --- masked_everywhere: every score is asked for -----------------------------------------------------------
 
 /// Visits all key tiles, from the last to the first, and asks all masks for every score.
 template <class Tile>
@@ -84,7 +86,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store<Tile>(acc, block, sQ + block.warp_row * d, MaskedPairs(block.a, masks, block.head));
 }
 
-// --- skip_empty: only tiles of which something is visible -------------------------------------------------------
+// --- skip_empty: only tiles of which something is visible --------------------------------------------------
 
 /// Visits the key tiles that are not empty. Each warp looks for the next one while the others are at work.
 template <class Tile>
@@ -129,10 +131,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store<Tile>(acc, block, sQ + block.warp_row * d, MaskedPairs(block.a, masks, block.head));
 }
 
-// --- three_kinds: full tiles pay nothing --------------------------------------------------------------------------
+// --- three_kinds: full tiles pay nothing -------------------------------------------------------------------
 
-/// Asks for no score of a full tile. Of a partial one, each warp asks about its share of a slice first: its rows, and the
-/// slice's keys.
+/// Asks for no score of a full tile. Of a partial one, each warp asks about its share of a slice first: its
+/// rows, and the slice's keys.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     three_kinds_attention(Attention<typename Tile::T> a, Masks masks) {
@@ -185,10 +187,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store<Tile>(acc, block, sQ + block.warp_row * d, MaskedPairs(block.a, masks, block.head));
 }
 
-// --- compressed: lists of tiles ----------------------------------------------------------------------------------
+// --- compressed: lists of tiles ----------------------------------------------------------------------------
 
-/// The tiles that a block visits are in a list, which another kernel has made: partial ones in a loop that asks, then full ones
-/// in a loop without masks, as in chapter 07. Nobody looks for tiles.
+/// The tiles that a block visits are in a list, which another kernel has made: partial ones in a loop that
+/// asks, then full ones in a loop without masks, as in chapter 07. Nobody looks for tiles.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     compressed_attention(Attention<typename Tile::T> a, Masks masks, TileLists lists) {
@@ -244,16 +246,18 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store<Tile>(acc, block, sQ + block.warp_row * d, MaskedPairs(block.a, masks, block.head));
 }
 
-/// For blocks of 64 queries and 64 keys: tiles of that size, with half as many queries per warp as for larger blocks.
+/// For blocks of 64 queries and 64 keys: tiles of that size, with half as many queries per warp as for larger
+/// blocks.
 template <int d>
 struct SmallBlocks : FinalChoices<d> {
   static constexpr int kWarpRows = 16, Bc = 64;
 };
 
-// --- block_sparse: blocks of a pattern, and nothing else ---------------------------------------------------------
+// --- block_sparse: blocks of a pattern, and nothing else ---------------------------------------------------
 
-/// Block-sparse FlashAttention (Algorithm 5 of Dao et al. 2022): `compressed` for a block mask alone, and lengths that are
-/// multiples of its blocks. A tile is a block or a part of one, so all tiles of the lists are full.
+/// Block-sparse FlashAttention (Algorithm 5 of Dao et al. 2022): `compressed` for a block mask alone, and
+/// lengths that are multiples of its blocks. A tile is a block or a part of one, so all tiles of the lists
+/// are full.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     block_sparse_attention(Attention<typename Tile::T> a, Masks masks, TileLists lists) {
@@ -292,7 +296,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store<Tile>(acc, block, sQ + block.warp_row * d, MaskedPairs(block.a, masks, block.head));
 }
 
-// --- dropout: elements of P left out at random ----------------------------------------------------------------------
+// --- dropout: elements of P left out at random -------------------------------------------------------------
 
 /// `compressed` with dropout.
 template <class Tile>
@@ -357,9 +361,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
               DroppedPairs<T>(MaskedPairs(block.a, masks, block.head), dropout));
 }
 
-// --- scores: functions of the scaled scores --------------------------------------------------------------------------
+// --- scores: functions of the scaled scores ----------------------------------------------------------------
 
-/// `compressed` with a function of each score. Its result is a logit: from there on, only log2 e is missing in the exponent.
+/// `compressed` with a function of each score. Its result is a logit: from there on, only log2 e is missing
+/// in the exponent.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     scores_attention(Attention<typename Tile::T> a, Masks masks, TileLists lists, ScoreFunctions functions) {

@@ -75,7 +75,8 @@ TileLists make_lists(const ListBuffers& names, const MaskedAttention::Args& a, c
   return lists;
 }
 
-/// Why grid_of_rows() has no room for the rows of ordered lists; nothing if it has, or if the lists have no order.
+/// Why grid_of_rows() has no room for the rows of ordered lists; nothing if it has, or if the lists have no
+/// order.
 /// @param option  the length of which a list's row has `rows`
 inline std::optional<Refusal> refuse_more_rows(const ListBuffers& names, const std::string& option,
                                                std::int64_t length, std::int64_t rows) {

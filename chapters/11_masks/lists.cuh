@@ -1,6 +1,6 @@
 /// @file
-/// Lists of the tiles that masks do not hide, made on the GPU: for each query tile the key tiles to visit, and for each key
-/// tile the query tiles. And in which order blocks take them.
+/// Lists of the tiles that masks do not hide, made on the GPU: for each query tile the key tiles to visit,
+/// and for each key tile the query tiles. And in which order blocks take them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,8 +28,8 @@ struct alignas(16) ListedRow {
 /// Lists of partial and full tiles. Heads with the same masks share a list.
 struct TileLists {
   ListedRow* listed;  ///< [lists, rows]
-  int*
-      tiles;  ///< [lists, rows, most]: partial tiles from the left, full ones from the right; between them nothing
+  int* tiles;  ///< [lists, rows, most]: partial tiles from the left, full ones from the right; between them
+               ///< nothing
   ListedRow* order;  ///< [lists, rows]: the same rows, from the longest list to the shortest; null: none
   int rows;          ///< the tiles that have a list
   int most;          ///< the tiles that a list can name
@@ -38,7 +38,8 @@ struct TileLists {
   __host__ __device__ std::size_t at(const Masks& masks, int head, int row) const {
     return std::size_t(masks.list_of(head)) * rows + row;
   }
-  /// One of the two counts of a list. As an index of all numbers: counts[..] of a ListedRow takes more registers.
+  /// One of the two counts of a list. As an index of all numbers: counts[..] of a ListedRow takes more
+  /// registers.
   __device__ __forceinline__ int count(std::size_t list, bool partial) const {
     constexpr int kNumbers = sizeof(ListedRow) / sizeof(int);
     return reinterpret_cast<const int*>(listed)[kNumbers * list + (partial ? 0 : 1)];
@@ -65,7 +66,8 @@ struct QueriesOfKeys {
 };
 
 /// Writes the list of a row. A warp makes it; each of its lanes asks for the kind of every 32nd tile.
-/// @tparam Of  KeysOfQueries or QueriesOfKeys    @param entry  of all lists, those of the heads' rows one after the other
+/// @tparam Of  KeysOfQueries or QueriesOfKeys
+/// @param entry  of all lists, those of the heads' rows one after the other
 template <class Of>
 __device__ __forceinline__ void list_tiles_of_row(const Masks& masks, const TileLists& lists, int entry) {
   const int lane = threadIdx.x % 32, row = entry % lists.rows;
@@ -95,7 +97,8 @@ __device__ __forceinline__ void list_tiles_of_row(const Masks& masks, const Tile
 ///
 ///   grid    lists * rows
 ///   block   32
-///   HBM     writes a ListedRow for each list, and the number of each tile that is not empty; reads what kind() reads
+///   HBM     writes a ListedRow for each list, and the number of each tile that is not empty; reads what
+///           kind() reads
 /// @tparam Of  KeysOfQueries or QueriesOfKeys
 template <class Of>
 __global__ void __launch_bounds__(32) list_tiles(Masks masks, TileLists lists) {
@@ -107,8 +110,8 @@ struct HeadRow : ListedRow {
   int head;  ///< counts through all batches
 };
 
-/// The key tiles of a list, from the first to the last: partial ones, then full ones. The first one came with the row, and has been
-/// taken.
+/// The key tiles of a list, from the first to the last: partial ones, then full ones. The first one came with
+/// the row, and has been taken.
 struct ListedTiles {
   const int* tiles;  ///< of all lists
   unsigned entry;    ///< of all lists: the one to take next
@@ -133,10 +136,10 @@ struct ListedTiles {
   __device__ __forceinline__ bool is_done() const { return left < 0; }
 };
 
-// --- the order of the blocks ------------------------------------------------------------------------------------
+// --- the order of the blocks -------------------------------------------------------------------------------
 
-/// Writes in which order the rows are taken: the longest list first, equal ones by the numbers of their rows. A thread counts for
-/// its row those that come before it.
+/// Writes in which order the rows are taken: the longest list first, equal ones by the numbers of their rows.
+/// A thread counts for its row those that come before it.
 /// @param list  which of the lists: heads with the same masks share one
 template <int kThreads>
 __device__ __forceinline__ void order_rows_of(const TileLists& lists, int list) {
@@ -167,7 +170,8 @@ __global__ void __launch_bounds__(kThreads) order_rows(TileLists lists) {
 /// Lists of one kind: KeysOfQueries or QueriesOfKeys.
 template <class Of>
 struct ListsOf : TileLists {
-  /// Makes the lists of all rows, a warp for each, and orders them. All threads of a block of 32 * kRows take part.
+  /// Makes the lists of all rows, a warp for each, and orders them. All threads of a block of 32 * kRows take
+  /// part.
   template <int kRows>
   __device__ __forceinline__ void make_and_order(const Masks& masks, int list) const {
     const int row = threadIdx.x / 32;
@@ -205,8 +209,9 @@ __device__ __forceinline__ HeadRow row_at(const TileLists& lists, const Masks& m
   return at;
 }
 
-/// The head and the row that a block computes. Blocks start in the order of x, y and z: those with long lists first, and those with
-/// short ones fill the gaps at the end. Heads are taken gridDim.x at a time: what concurrent blocks load is in the L2 cache then.
+/// The head and the row that a block computes. Blocks start in the order of x, y and z: those with long lists
+/// first, and those with short ones fill the gaps at the end. Heads are taken gridDim.x at a time: what
+/// concurrent blocks load is in the L2 cache then.
 ///
 ///   grid    (heads at once, rows, the rest of the heads)
 /// @param group  as above
@@ -214,8 +219,8 @@ __device__ __forceinline__ HeadRow row_of_block(const TileLists& lists, const Ma
   return row_at(lists, masks, int(blockIdx.z * gridDim.x + blockIdx.x), int(blockIdx.y), group);
 }
 
-/// The grid of a kernel that takes its rows from row_of_block(). The heads that it takes at once are as many as divide all heads, and
-/// have about two waves of blocks on an H100.
+/// The grid of a kernel that takes its rows from row_of_block(). The heads that it takes at once are as many
+/// as divide all heads, and have about two waves of blocks on an H100.
 /// @param heads  of all batches    @param blocks_per_sm  of the kernel
 inline dim3 grid_of_rows(const TileLists& lists, std::int64_t heads, int blocks_per_sm) {
   std::int64_t at_once = std::clamp<std::int64_t>(256 * blocks_per_sm / lists.rows, 1, heads);

@@ -4,8 +4,8 @@
 ///   Kind kind(const Rect&)        whether it hides every score of a rectangle, some or none
 ///   bool sees(Token, Token)       whether it lets a query see a key
 ///
-/// kind() may answer kPartial when it cannot tell. AllOf puts masks together. Both functions compute with what tokens say and
-/// read no memory, except for those of Blocks.
+/// kind() may answer kPartial when it cannot tell. AllOf puts masks together. Both functions compute with
+/// what tokens say and read no memory, except for those of Blocks.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -35,12 +35,13 @@ struct Span {
   Token first, last;
 };
 
-/// A rectangle of the scores of one head. Its queries exist. Its keys may go on past the end, where KeyLength hides them.
+/// A rectangle of the scores of one head. Its queries exist. Its keys may go on past the end, where KeyLength
+/// hides them.
 struct Rect {
   Span queries, keys;
 };
 
-// --- the masks ------------------------------------------------------------------------------------------------
+// --- the masks ---------------------------------------------------------------------------------------------
 
 /// No key after the query. Query i stands at key i + seq_k - seq_q, so that the last query sees the last key.
 struct Causal {
@@ -100,8 +101,8 @@ struct Documents {
   __host__ __device__ bool sees(Token query, Token key) const { return query.document == key.document; }
 };
 
-/// Blocks of 64 or 128 queries and as many keys, of which some exist (Dao et al. 2022, Algorithm 5). Rows and columns from the
-/// last block on count as that block.
+/// Blocks of 64 or 128 queries and as many keys, of which some exist (Dao et al. 2022, Algorithm 5). Rows and
+/// columns from the last block on count as that block.
 struct Blocks {
   /// A warp's share of a tile lies in one block: kind() leaves nothing to ask of its elements.
   static constexpr bool kWholeShares = true;
@@ -155,7 +156,7 @@ struct AllOf : Mask... {
 /// The masks of one head.
 using HeadMasks = AllOf<Causal, Window, KeyLength, Documents, Blocks>;
 
-// --- the masks of a problem ---------------------------------------------------------------------------------------
+// --- the masks of a problem --------------------------------------------------------------------------------
 
 /// The masks of all heads, passed to a kernel by value. Addresses are null without the mask.
 struct Masks {
@@ -180,7 +181,8 @@ struct Masks {
             {blocks ? blocks + head_of_blocks * rows * cols : nullptr, rows, cols, log2_size_of_blocks}};
   }
 
-  /// A query or a key of any head. From the end on, they have the last document. With documents, 4 bytes are read.
+  /// A query or a key of any head. From the end on, they have the last document. With documents, 4 bytes are
+  /// read.
   __host__ __device__ Token query(int at) const { return token(at, seq_q); }
   __host__ __device__ Token key(int at) const { return token(at, seq_k); }
 
@@ -198,8 +200,8 @@ struct Masks {
     return of_head.kind({this->queries(first_query, queries), this->keys(first_key, keys)});
   }
 
-  /// Heads whose masks are the same share lists of tiles (lists.cuh). How many lists a tile has, which of them is a head's, and
-  /// one of the heads that have it.
+  /// Heads whose masks are the same share lists of tiles (lists.cuh). How many lists a tile has, which of
+  /// them is a head's, and one of the heads that have it.
   __host__ __device__ int lists(int batch) const {
     return (key_lengths ? batch : 1) * (heads_of_blocks > 1 ? heads : 1);
   }

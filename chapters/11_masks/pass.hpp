@@ -22,7 +22,8 @@ struct Pass {
   std::function<Traffic(const MaskedShape&)> traffic;  ///< of this pass alone
   std::function<std::vector<TensorSpec>(const MaskedShape&)> workspace;
   std::function<std::size_t(const MaskedShape&)> shared_bytes;  ///< of a block
-  /// Why no grid has the blocks for a shape, naming the option and a valid value; nothing if it has. Empty if one always has.
+  /// Why no grid has the blocks for a shape, naming the option and a valid value; nothing if it has. Empty if
+  /// one always has.
   std::function<std::optional<Refusal>(const MaskedShape&)> refuse = {};
 };
 

@@ -1,5 +1,6 @@
 /// @file
-/// The masks of a problem, on the device for kernels and on the host for formulas; and its functions of scores.
+/// The masks of a problem, on the device for kernels and on the host for formulas; and its functions of
+/// scores.
 #pragma once
 
 #include <algorithm>

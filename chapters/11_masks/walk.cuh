@@ -86,7 +86,8 @@ struct TwoStages {
   T *sK, *sV;
   int used = 0;  ///< elements from the first stage to the one in use
 
-  /// Starts the copy of a tile to the stage that is not in use, as a group. Keys that do not exist become zeros.
+  /// Starts the copy of a tile to the stage that is not in use, as a group. Keys that do not exist become
+  /// zeros.
   __device__ __forceinline__ void start(int tile) const {
     if (tile >= 0) {
       ch07::load_kv(sK + (Tile::kTile - used), block.gK, tile * Tile::Bc, block);

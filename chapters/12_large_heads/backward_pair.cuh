@@ -1,11 +1,13 @@
 /// @file
-/// The backward pass by pairs of blocks: one owns dV of 64 keys, the other dK, because a multiprocessor's registers hold one
-/// of them. The owner of dV computes P, the owner of dK dS, and each sends what it has computed to the other.
+/// The backward pass by pairs of blocks: one owns dV of 64 keys, the other dK, because a multiprocessor's
+/// registers hold one of them. The owner of dV computes P, the owner of dK dS, and each sends what it has
+/// computed to the other.
 ///
-///   block 0   S^T = K Q^T     P^T = 2^(S^T - LSE), which it sends    dV += P^T dO    dQ = dS K, the first half of its columns
-///   block 1   dP^T = V dO^T   dS^T = P^T * (dP^T - D), which it sends    dK += dS^T Q    dQ = dS K, the other half
+///   block 0   S^T = K Q^T     P^T = 2^(S^T - LSE), which it sends       dV += P^T dO   dQ = dS K, left half
+///   block 1   dP^T = V dO^T   dS^T = P^T * (dP^T - D), which it sends   dK += dS^T Q   dQ = dS K, right half
 ///
-/// So both blocks do the same with other tensors: a product over the columns of `scored`, and one over the rows of `summed`.
+/// So both blocks do the same with other tensors: a product over the columns of `scored`, and one over the
+/// rows of `summed`.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -103,7 +105,7 @@ constexpr BackwardSizes backward_sizes(int head_dim, int head_dim_v, std::size_t
   return sizes;
 }
 
-// --- before and after -----------------------------------------------------------------------------------------------
+// --- before and after --------------------------------------------------------------------------------------
 
 constexpr int kRowsOfPrepare = 8;
 
@@ -111,8 +113,8 @@ constexpr int kRowsOfPrepare = 8;
 ///
 ///   grid    ceil(batch * heads * padded_queries / kRowsOfPrepare)
 ///   block   32 * kRowsOfPrepare
-///   HBM     batch * heads * ((4 * d_v + 4) * seq_q + (8 + 4 * 64 * panels) * padded_queries) bytes: reads O, dO and LSE, writes
-///           D, log2_sum and the zeros
+///   HBM     batch * heads * ((4 * d_v + 4) * seq_q + (8 + 4 * 64 * panels) * padded_queries) bytes: reads O,
+///           dO and LSE, writes D, log2_sum and the zeros
 template <class T>
 __global__ void __launch_bounds__(32 * kRowsOfPrepare) prepare_backward(PairBackward<T> a, int panels) {
   const int number = blockIdx.x * kRowsOfPrepare + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -147,7 +149,8 @@ __global__ void __launch_bounds__(32 * kRowsOfPrepare) prepare_backward(PairBack
 ///
 ///   grid    batch * heads * padded_queries / 64 * panels
 ///   block   128
-///   HBM     batch * heads * (4 * 64 * panels * padded_queries + 2 * d * seq_q) bytes: reads the sums, writes dQ
+///   HBM     batch * heads * (4 * 64 * panels * padded_queries + 2 * d * seq_q) bytes: reads the sums, writes
+///           dQ
 template <class T>
 __global__ void __launch_bounds__(128) finish_dq(PairBackward<T> a, int panels) {
   const int tile = blockIdx.x / panels, panel = blockIdx.x % panels, tiles = a.padded_queries / 64;
@@ -167,7 +170,7 @@ __global__ void __launch_bounds__(128) finish_dq(PairBackward<T> a, int panels) 
   }
 }
 
-// --- the products -----------------------------------------------------------------------------------------------------
+// --- the products ------------------------------------------------------------------------------------------
 
 /// Visits the query tiles that see one of the pair's keys, in all heads that share them.
 template <class Tile>
@@ -320,7 +323,8 @@ struct BackwardConsumer {
     ptx::wgmma_commit();
   }
 
-  /// A number of each of the lane's queries, in pairs of neighbours. Then the step's numbers are not needed any more.
+  /// A number of each of the lane's queries, in pairs of neighbours. Then the step's numbers are not needed
+  /// any more.
   __device__ __forceinline__ void load_rows(float2 (&of_query)[8]) {
     ptx::mbarrier_wait(&s.rows_full, parity);
 #pragma unroll
@@ -484,8 +488,8 @@ struct BackwardConsumer {
 ///   grid    2 * batch * kv_heads * ceil(seq_k / 64), in clusters of two
 ///   block   Tile::kThreads: a producer warpgroup and two consumers
 ///   smem    backward_shared_bytes<Tile>(sizes)
-///   HBM     reads K twice and V once; for each step, 128 queries and 64 keys, Q and dO twice, log2_sum and D; adds dQ to the
-///           sums; writes dK and dV
+///   HBM     reads K twice and V once; for each step, 128 queries and 64 keys, Q and dO twice, log2_sum and
+///           D; adds dQ to the sums; writes dK and dV
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     pair_gradients(PairBackward<typename Tile::T> a, const __grid_constant__ BackwardMaps maps,

@@ -56,8 +56,8 @@ struct OverlappedConsumer : PairConsumer<Tile> {
   }
 };
 
-/// pair_attention() with overlapping: the tensor cores multiply the next tile's Q K^T while warps search for maxima, exchange
-/// them and compute exponentials.
+/// pair_attention() with overlapping: the tensor cores multiply the next tile's Q K^T while warps search for
+/// maxima, exchange them and compute exponentials.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     overlapped_pair_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps,

@@ -1,6 +1,6 @@
 /// @file
-/// Query tiles whose O is divided among warpgroups, and in `cluster` among two blocks: each computes its share of P and gets
-/// the others' shares, so that no score is computed twice, and none goes to HBM.
+/// Query tiles whose O is divided among warpgroups, and in `cluster` among two blocks: each computes its
+/// share of P and gets the others' shares, so that no score is computed twice, and none goes to HBM.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,7 +27,8 @@ using ch09::TensorMaps;
 
 // --- the producer ------------------------------------------------------------------------------------------
 
-/// One thread that copies slices as soon as there is room for them.  Its loops are not unrolled: it has few registers.
+/// One thread that copies slices as soon as there is room for them. Its loops are not unrolled: it has few
+/// registers.
 template <class Tile>
 struct PairProducer {
   using T = typename Tile::T;
@@ -73,7 +74,8 @@ struct PairProducer {
                     tile * Tile::Bc + rank * Tile::kKeys, kv_in_batch, kv_batch);
     }
   }
-  /// The block's columns of V, 16 keys at a time, in the order in which P is there: that of this block comes first.
+  /// The block's columns of V, 16 keys at a time, in the order in which P is there: that of this block comes
+  /// first.
   __device__ __forceinline__ void load_v(int tile) {
 #pragma unroll 1
     for (int key = 0; key < Tile::Bc; key += Tile::kStep) {
@@ -130,8 +132,8 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     for (float& o : rO) o = 0.0f;
   }
 
-  /// S = Q K^T for this warpgroup's keys, summed over slices of 64 columns. A slice is left when the next one's products have
-  /// been issued and its own are complete.
+  /// S = Q K^T for this warpgroup's keys, summed over slices of 64 columns. A slice is left when the next
+  /// one's products have been issued and its own are complete.
   __device__ __forceinline__ void multiply_qk() {
     int slot = this->next_slot();
     ptx::wgmma_fence();
@@ -174,8 +176,8 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     }
   }
 
-  /// P = 2^(s - m), in place, with m the maximum that all warpgroups with the same queries agree on. Rescales what was summed
-  /// before, if a maximum has grown by more than the threshold in some row of the warp.
+  /// P = 2^(s - m), in place, with m the maximum that all warpgroups with the same queries agree on. Rescales
+  /// what was summed before, if a maximum has grown by more than the threshold in some row of the warp.
   __device__ __forceinline__ void softmax() {
     float top[2];
 #pragma unroll
@@ -210,7 +212,8 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     }
   }
 
-  /// Stores P, rounded to 16 bits, for the sharers of this block, and sends a copy to the other block, if there is one.
+  /// Stores P, rounded to 16 bits, for the sharers of this block, and sends a copy to the other block, if
+  /// there is one.
   __device__ __forceinline__ void share_p() {
     const int lane = threadIdx.x % 32;
     ptx::mbarrier_wait_cluster(&s.fixed.p_free[index], parity ^ 1);
@@ -321,8 +324,8 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
 ///   grid    kBlocks * parts * batch * heads * ceil(seq_q / Br), in clusters of kBlocks
 ///   block   Tile::kThreads: a producer warpgroup and the consumers
 ///   smem    shared_bytes<Tile>(sizes)
-///   HBM     Q kBlocks * parts times; for each query tile, of the key tiles that its last query sees, K `parts` times and V once;
-///           writes O and LSE
+///   HBM     Q kBlocks * parts times; for each query tile, of the key tiles that its last query sees, K
+///           `parts` times and V once; writes O and LSE
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     pair_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps, PairSizes sizes) {

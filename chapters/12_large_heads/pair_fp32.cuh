@@ -1,9 +1,9 @@
 /// @file
 /// Pairs of blocks for fp32: `cluster` with three products of fp16 for each product of fp32. See split.cuh.
 ///
-/// Two things are different. A row of Q takes twice as many bytes, and its slices come from the L2 cache again for each key
-/// tile. And tensor cores round sums towards zero: what they add up in a row of steps is kept short, and added to S and O by
-/// ordinary instructions, which round to nearest.
+/// Two things are different. A row of Q takes twice as many bytes, and its slices come from the L2 cache
+/// again for each key tile. And tensor cores round sums towards zero: what they add up in a row of steps is
+/// kept short, and added to S and O by ordinary instructions, which round to nearest.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -27,8 +27,8 @@
 
 namespace fa::ch12 {
 
-/// A pair has 64 queries. As in PairTiles<T, 1, kOutputCols>, each of the four consumer warpgroups has 64 of a tile's 256 keys
-/// and a quarter of O's columns.
+/// A pair has 64 queries. As in PairTiles<T, 1, kOutputCols>, each of the four consumer warpgroups has 64 of
+/// a tile's 256 keys and a quarter of O's columns.
 template <int kOutputCols>
 struct SplitTiles : PairTiles<__half, 1, kOutputCols> {
   using Base = PairTiles<__half, 1, kOutputCols>;
@@ -78,8 +78,8 @@ constexpr std::size_t split_shared_bytes(const PairSizes& sizes) {
   return sizeof(SplitMemory<Tile>) + sizeof(__half) * std::size_t(sizes.slots) * Tile::kSlot;
 }
 
-/// The producer: for each tile the exponents of the block's keys; 64 columns of Q and K at a time; then V, kChunk columns of
-/// each warpgroup and 32 keys at a time, first those keys whose P this block computes.
+/// The producer: for each tile the exponents of the block's keys; 64 columns of Q and K at a time; then V,
+/// kChunk columns of each warpgroup and 32 keys at a time, first those keys whose P this block computes.
 template <class Tile>
 __device__ __forceinline__ void produce_split(const Attention<float>& a, const SplitMaps& maps,
                                               const SplitExponents& exponents, SplitMemory<Tile>& s,
@@ -178,8 +178,9 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
     }
   }
 
-  /// Issues the products of 64 columns: with the high halves of K, and then with the low ones. As soon as the first are issued,
-  /// those of the columns before are waited for; as soon as the others are, the first ones: few slots are held.
+  /// Issues the products of 64 columns: with the high halves of K, and then with the low ones. As soon as the
+  /// first are issued, those of the columns before are waited for; as soon as the others are, the first ones:
+  /// few slots are held.
   /// @tparam kAdd  to rSum
   /// @param[in,out] held  the slots of products that may be in flight
   template <bool kAdd>
@@ -234,8 +235,9 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
     }
   }
 
-  /// Turns sums of products into scores, as exponents of 2, with the exponent of the key's row of V added; -inf for keys that a
-  /// row does not see. @param[out] weights  what P must be multiplied by for the sum l: 2^-e of each key's row of V
+  /// Turns sums of products into scores, as exponents of 2, with the exponent of the key's row of V added;
+  /// -inf for keys that a row does not see.
+  /// @param[out] weights  what P must be multiplied by for the sum l: 2^-e of each key's row of V
   __device__ __forceinline__ void scale_and_mask(float2 (&weights)[8], int first_query,
                                                  int first_key_of_tile) {
     const int lane = threadIdx.x % 32;
@@ -333,7 +335,8 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
     }
   }
 
-  /// O += P V for this warpgroup's columns, kChunk at a time, whose products over the tile's keys are summed in rPart.
+  /// O += P V for this warpgroup's columns, kChunk at a time, whose products over the tile's keys are summed
+  /// in rPart.
   __device__ __forceinline__ void multiply_pv() {
 #pragma unroll
     for (int chunk = 0; chunk < Tile::kChunks; ++chunk) {
@@ -414,8 +417,8 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
       }
     }
   }
-  /// A lane has two columns of each group of eight. Of two groups, neighbours exchange one: an even lane has four columns of the
-  /// left one then, an odd lane those of the right one.
+  /// A lane has two columns of each group of eight. Of two groups, neighbours exchange one: an even lane has
+  /// four columns of the left one then, an odd lane those of the right one.
   static __device__ __forceinline__ float4 four_columns(const float* left, const float* right, float factor) {
     const bool odd = threadIdx.x % 2 == 1;
     const float x = __shfl_xor_sync(kAllLanes, odd ? left[0] : right[0], 1);
@@ -430,8 +433,8 @@ struct SplitConsumer : Sharer<Tile, SplitMemory<Tile>> {
 ///   grid    2 * batch * heads * ceil(seq_q / 64), in clusters of two
 ///   block   Tile::kThreads: a producer warpgroup and two consumers
 ///   smem    split_shared_bytes<Tile>(sizes)
-///   HBM     for each query tile, K, V and their exponents of the tiles that its last query sees, once, and for each of
-///           these tiles Q twice; writes O and LSE
+///   HBM     for each query tile, K, V and their exponents of the tiles that its last query sees, once, and
+///           for each of these tiles Q twice; writes O and LSE
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     split_attention(Attention<float> a, const __grid_constant__ SplitMaps maps, SplitExponents exponents,

@@ -17,9 +17,9 @@ namespace fa::ch12 {
 using ch09::moved;
 using ch09::warpgroup_index;
 
-/// O of a query tile is divided by columns among warpgroups, and these among the blocks of a cluster. If that is not enough, the
-/// tile is computed in parts, each with other columns, by blocks that know nothing of each other. Warpgroups that share
-/// queries divide the scores of a key tile among them, too, by keys.
+/// O of a query tile is divided by columns among warpgroups, and these among the blocks of a cluster. If that
+/// is not enough, the tile is computed in parts, each with other columns, by blocks that know nothing of each
+/// other. Warpgroups that share queries divide the scores of a key tile among them, too, by keys.
 ///
 /// @tparam kQueryGroups  2: each of a block's two warpgroups has 64 queries; 1: all have the same 64
 /// @tparam kOutputCols   columns of O of a warpgroup
@@ -56,8 +56,8 @@ struct PairSizes {
   int parts;   ///< in which the columns of O are computed
 };
 
-/// The part of shared memory whose size does not depend on the widths. After it come `slots` slots of Tile::kSlot elements, each
-/// with a slice of K or V, and then the panels of Q, in the end those of O.
+/// The part of shared memory whose size does not depend on the widths. After it come `slots` slots of
+/// Tile::kSlot elements, each with a slice of K or V, and then the panels of Q, in the end those of O.
 template <class Tile>
 struct __align__(1024) PairMemory {
   using T = typename Tile::T;

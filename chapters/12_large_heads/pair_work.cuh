@@ -1,6 +1,6 @@
 /// @file
-/// What the pairs of blocks have in common: their work, their places in the ring of slots, and how warpgroups with the same
-/// queries agree on a number.
+/// What the pairs of blocks have in common: their work, their places in the ring of slots, and how warpgroups
+/// with the same queries agree on a number.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,7 +16,7 @@
 
 namespace fa::ch12 {
 
-// --- which queries and keys ----------------------------------------------------------------------------------
+// --- which queries and keys --------------------------------------------------------------------------------
 
 /// The queries of a block or a pair of blocks, and the key tiles that they need.
 struct PairWork {
@@ -26,8 +26,8 @@ struct PairWork {
   int first_masked;  ///< from this tile on, some row does not see some key
 };
 
-/// Query tile n. Under a causal mask, the longest come first, and heads are divided into groups whose K and V fit into 32 MiB
-/// of the L2 cache together.
+/// Query tile n. Under a causal mask, the longest come first, and heads are divided into groups whose K and V
+/// fit into 32 MiB of the L2 cache together.
 template <class Tile, class T>
 __device__ __forceinline__ PairWork work_of_pair(int n, const Attention<T>& a) {
   const int heads = a.batch * a.heads, tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
@@ -46,7 +46,7 @@ __device__ __forceinline__ PairWork work_of_pair(int n, const Attention<T>& a) {
           a.visible_keys(first_query) / Tile::Bc};
 }
 
-// --- warpgroups with the same queries ----------------------------------------------------------------------------
+// --- warpgroups with the same queries ----------------------------------------------------------------------
 
 /// Where a warp is in the ring of slots, of which there are as many as fit.
 struct Slot {
@@ -59,14 +59,16 @@ struct Slot {
   }
 };
 
-/// Describes where wgmma finds a matrix, as chapter 09 does. In a cluster, bits 24 to 27 of an address are the block's rank,
-/// which would be added to the distance of the panels: a descriptor has 18 bits of the address.
+/// Describes where wgmma finds a matrix, as chapter 09 does. In a cluster, bits 24 to 27 of an address are
+/// the block's rank, which would be added to the distance of the panels: a descriptor has 18 bits of the
+/// address.
 __device__ __forceinline__ std::uint64_t descriptor_in_cluster(const void* s, int panel_bytes) {
   return std::uint64_t(ptx::shared_address(s) % (1 << 18) / 16) | std::uint64_t(panel_bytes / 16) << 16 |
          std::uint64_t(8 * 128 / 16) << 32 | std::uint64_t(1) << 62;
 }
 
-/// A consumer warpgroup of a block of the pair. @tparam Memory  PairMemory, or one with the same barriers and rows
+/// A consumer warpgroup of a block of the pair.
+/// @tparam Memory  PairMemory, or one with the same barriers and rows
 template <class Tile, class Memory>
 struct Sharer {
   Memory& fixed;
@@ -103,7 +105,8 @@ struct Sharer {
   /// The number of a warpgroup among those with the same queries: first those of block 0.
   __device__ __forceinline__ int number() const { return rank * Tile::kSharers + index - first_of_sharers; }
 
-  /// Combines a number for each row over all warpgroups with the same queries. Lanes of a row have the same number.
+  /// Combines a number for each row over all warpgroups with the same queries. Lanes of a row have the same
+  /// number.
   template <class Op>
   __device__ __forceinline__ void reduce_over_sharers(float (&value)[2], Op op) {
     constexpr int kAll = Tile::kBlocks * Tile::kSharers;

@@ -22,8 +22,8 @@
 
 namespace fa::ch12 {
 
-/// Calls f(std::type_identity<Tile>()) with the tiles for these widths: with 128 queries if there is room for them, otherwise
-/// with 64.
+/// Calls f(std::type_identity<Tile>()) with the tiles for these widths: with 128 queries if there is room for
+/// them, otherwise with 64.
 template <class T, class F>
 constexpr auto with_pair_tiles(std::int64_t head_dim, std::int64_t head_dim_v, F f) {
   constexpr int kMostColsOfTwo = 640;  // of Q; with 128 queries, these are 160 KiB
@@ -76,8 +76,8 @@ struct Overlapped : Cluster {
   }
 };
 
-/// Whether this build has a kernel of a step: answers to exercises are compiled for the widths of their inputs alone, with as
-/// many columns of V as of Q and K (attention/dispatch.cuh).
+/// Whether this build has a kernel of a step: answers to exercises are compiled for the widths of their
+/// inputs alone, with as many columns of V as of Q and K (attention/dispatch.cuh).
 template <class Step, class Tile>
 constexpr bool is_compiled_for() {
 #ifdef FA_LARGE_TILES_ONLY

@@ -1,5 +1,6 @@
 /// @file
-/// `spilled`: a block computes S once, for all columns of O, and keeps those that it does not have registers for in HBM.
+/// `spilled`: a block computes S once, for all columns of O, and keeps those that it does not have registers
+/// for in HBM.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,9 +26,10 @@ struct SpillingConsumer : PairConsumer<Tile> {
 
   using Base::Base;
 
-  /// Loads a part of O and multiplies its rows by the correction for the maximum that has grown since. Before the first tile, O
-  /// is zero, and nothing is loaded.
-  /// @param sums  this thread's: those of the next one are 16 bytes further, its own next ones 128 times as far
+  /// Loads a part of O and multiplies its rows by the correction for the maximum that has grown since. Before
+  /// the first tile, O is zero, and nothing is loaded.
+  /// @param sums  this thread's: those of the next one are 16 bytes further, its own next ones 128 times as
+  ///   far
   __device__ __forceinline__ void load(const float* sums, const float (&correction)[2], bool exists) {
 #pragma unroll
     for (int n = 0; n < kVectors; ++n) {
@@ -49,8 +51,8 @@ struct SpillingConsumer : PairConsumer<Tile> {
 ///   grid    batch * heads * ceil(seq_q / Br)
 ///   block   Tile::kThreads: a producer warpgroup and a consumer
 ///   smem    shared_bytes<Tile>(sizes)
-///   HBM     Q once; for each query tile, K and V of the key tiles that its last query sees, once; for each of these tiles but one,
-///           reads and writes parts * 4 * Br * kCols bytes of sums; writes O and LSE
+///   HBM     Q once; for each query tile, K and V of the key tiles that its last query sees, once; for each
+///           of these tiles but one, reads and writes parts * 4 * Br * kCols bytes of sums; writes O and LSE
 ///
 /// @param o_sums  [batch * heads * ceil(seq_q / Br), parts, kCols / 8, 128, 4]: in the order of registers
 template <class Tile>

@@ -30,11 +30,13 @@ struct SplitTensors {
   SplitTensor qkv[3];
 };
 
-/// Splits Q, K and V, a row by each warp. Rows from `rows` on exist in `exponents` alone, and are as if they were zeros.
+/// Splits Q, K and V, a row by each warp. Rows from `rows` on exist in `exponents` alone, and are as if they
+/// were zeros.
 ///
 ///   grid    (ceil(the most rows of a tensor / kRowsOfBlock), 3)
 ///   block   32 * kRowsOfBlock
-///   HBM     for each tensor, batch * heads * (8 * cols * rows + 4 * padded_rows) bytes: reads 4 and writes 4 for each element
+///   HBM     for each tensor, batch * heads * (8 * cols * rows + 4 * padded_rows) bytes: reads 4 and writes 4
+///           for each element
 constexpr int kRowsOfBlock = 8;
 __global__ void __launch_bounds__(32 * kRowsOfBlock)
     split_rows(const __grid_constant__ SplitTensors tensors) {

@@ -14,7 +14,8 @@
 
 namespace fa::ch13 {
 
-/// The keys and values of all ranks, one rank after the other: those of the sequence, because each rank has one piece.
+/// The keys and values of all ranks, one rank after the other: those of the sequence, because each rank has
+/// one piece.
 inline KeysValues gather_keys(const Rank& r) {
   const std::size_t bytes = std::size_t(r.split.length() * r.key_row()) * r.element_bytes();  // of a rank
   const KeysValues all = {r.scratch->get("k_all", std::size_t(r.ranks()) * bytes),
@@ -27,8 +28,8 @@ inline KeysValues gather_keys(const Rank& r) {
   return all;
 }
 
-/// A rank's queries and all keys that one of them sees: its last query is the last one that sees them all, as the mask of a
-/// kernel wants it.
+/// A rank's queries and all keys that one of them sees: its last query is the last one that sees them all, as
+/// the mask of a kernel wants it.
 inline Part gathered_part(const Rank& r) {
   return {{0, r.tokens()}, {0, r.shape.causal ? r.split.piece(r.rank).end : r.split.tokens}, r.shape.causal};
 }

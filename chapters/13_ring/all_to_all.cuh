@@ -15,7 +15,8 @@
 
 namespace fa::ch13 {
 
-/// One tensor, in both forms: [tokens of the rank, batch, heads, head_dim], and [all tokens, batch, heads / ranks, head_dim].
+/// One tensor, in both forms: [tokens of the rank, batch, heads, head_dim], and [all tokens, batch, heads /
+/// ranks, head_dim].
 struct Traded {
   void* local;
   std::int64_t heads;  ///< of the problem

@@ -25,10 +25,12 @@ struct Engine {
 
   /// Enqueues O and LSE.
   void (*forward)(const Args&, cudaStream_t);
-  /// Enqueues dQ, dK and dV, given LSE and O of *all* keys: the gradients are sums over the keys, or queries, of the call.
+  /// Enqueues dQ, dK and dV, given LSE and O of *all* keys: the gradients are sums over the keys, or queries,
+  /// of the call.
   void (*backward)(const Args&, cudaStream_t);
 
-  /// What the kernels leave for each other. A call with fewer queries and keys needs no more than one with many.
+  /// What the kernels leave for each other. A call with fewer queries and keys needs no more than one with
+  /// many.
   std::vector<TensorSpec> (*forward_workspace)(const AttentionShape&);
   std::vector<TensorSpec> (*backward_workspace)(const AttentionShape&);
 

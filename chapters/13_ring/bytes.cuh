@@ -1,6 +1,6 @@
 /// @file
-/// The bytes that a rank exchanges with its memory: those of the attention kernels, of the sums, and of the transfers, which read
-/// what they send and write what they receive.
+/// The bytes that a rank exchanges with its memory: those of the attention kernels, of the sums, and of the
+/// transfers, which read what they send and write what they receive.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,8 @@ class Bytes {
     }
   }
 
-  /// All additions of 16-bit parts to a sum that is itself the first part, and a result in the end. @param parts  with the first
+  /// All additions of 16-bit parts to a sum that is itself the first part, and a result in the end.
+  /// @param parts  with the first
   void sum(std::int64_t elements, int parts, const std::string& result, const std::string& sums,
            const std::string& part) {
     for (int number = 1; number < parts; ++number) {
@@ -101,7 +102,8 @@ class RingBytes : public Bytes {
   }
 
  protected:
-  /// The kernels of a step. @param direct  dQ goes where the result will be    @param suffix  of where dK and dV go
+  /// The kernels of a step.
+  /// @param direct  dQ goes where the result will be    @param suffix  of where dK and dV go
   void differentiate(int step, bool direct, const std::string& suffix) {
     const auto part = part_of(r_, step);
     if (!part) return;
@@ -114,8 +116,8 @@ class RingBytes : public Bytes {
                                                             {"dv", "dv" + suffix}});
   }
 
-  /// What becomes of dK and dV of the keys of a step: they are added to the sums that have arrived, and these are passed on, while
-  /// others arrive.
+  /// What becomes of dK and dV of the keys of a step: they are added to the sums that have arrived, and these
+  /// are passed on, while others arrive.
   void sums(int step) {
     if (step == 0) return;
     for (const std::string gradient : {"dk", "dv"}) {

@@ -91,10 +91,10 @@ inline void differentiate(const Rank& r, const AttentionShape& shape, void* q, c
                      r.compute);
 }
 
-// --- sums of parts -----------------------------------------------------------------------------------------------
+// --- sums of parts -----------------------------------------------------------------------------------------
 
-/// Rows of which several parts are added up. The first part goes where the result will be, as 16-bit numbers; sums that are not
-/// yet complete are fp32; the last part turns them into the result.
+/// Rows of which several parts are added up. The first part goes where the result will be, as 16-bit numbers;
+/// sums that are not yet complete are fp32; the last part turns them into the result.
 class Sum {
  public:
   /// @param number  tells sums of the same name apart
@@ -106,7 +106,8 @@ class Sum {
   bool is_first() const { return done_ == 0; }
   void skip_first() { ++done_; }
 
-  /// Calls f(earlier, to) with the addresses of the sum before and after the next parts, each as T* or float*.
+  /// Calls f(earlier, to) with the addresses of the sum before and after the next parts, each as T* or
+  /// float*.
   template <class T, class F>
   void add(T, F f, int parts = 1) {
     const bool begins = done_ == 1, ends = (done_ += parts) == parts_;
@@ -224,8 +225,8 @@ inline void add_into(const Rank& r, PieceOfDq& piece) {
   piece.parts.clear();
 }
 
-/// Puts the first part where the result will be, if it is not there: it has shared a call with parts that are not the first ones
-/// of their pieces.
+/// Puts the first part where the result will be, if it is not there: it has shared a call with parts that are
+/// not the first ones of their pieces.
 inline void copy_first(const Rank& r, const PieceOfDq& piece, const PartOfDq& part) {
   const std::int64_t row = r.query_row();
   void* const to = at_token(r, r.tensors.dq, piece.queries.begin, row);

@@ -12,8 +12,8 @@ namespace fa::ch13 {
 /// Makes the GPU with the rank's number on its host the current device.
 std::optional<Complaint> take_gpu(Ranks& ranks);
 
-/// Bytes that the NVLinks of this GPU have sent since the machine was started, in steps of 1024; nothing if nothing counts them.
-/// Asking takes a tenth of a second.
+/// Bytes that the NVLinks of this GPU have sent since the machine was started, in steps of 1024; nothing if
+/// nothing counts them. Asking takes a tenth of a second.
 std::optional<std::int64_t> nvlink_sent_bytes();
 
 /// From now on, nobody asks.

@@ -1,6 +1,7 @@
 /// @file
-/// The backward pass whose transfers all have products beside them: the ring of the forward pass, backwards. It begins with the keys that the forward pass ended with,
-/// which are still here, and ends with the rank's own. Each part of dK and dV goes straight to the rank that has its keys.
+/// The backward pass whose transfers all have products beside them: the ring of the forward pass, backwards.
+/// It begins with the keys that the forward pass ended with, which are still here, and ends with the rank's
+/// own. Each part of dK and dV goes straight to the rank that has its keys.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,8 +20,8 @@
 
 namespace fa::ch13 {
 
-/// Whether the keys of `step` have to go back to the previous rank: those of the last steps of the forward pass are still in the
-/// buffers where they are needed, and each rank has its own.
+/// Whether the keys of `step` have to go back to the previous rank: those of the last steps of the forward
+/// pass are still in the buffers where they are needed, and each rank has its own.
 inline bool keys_go_back(const Rank& r, int step) { return step >= 2 && step + r.key_buffers <= r.ranks(); }
 
 /// dK or dV of the rank's own keys: parts arrive from all other ranks, and its own is the last.
@@ -114,8 +115,8 @@ inline std::optional<PartOfDq> differentiate(const Rank& r, int step, int number
   return dq;
 }
 
-/// dQ, dK and dV of the rank's tokens, given O and LSE, right after overlapped_forward(). Part `number`, from 0 on, is that of the
-/// forward pass's step P - 1 - number.
+/// dQ, dK and dV of the rank's tokens, given O and LSE, right after overlapped_forward(). Part `number`, from
+/// 0 on, is that of the forward pass's step P - 1 - number.
 inline void homeward_backward(const Rank& r) {
   auto pieces = pieces_of<PieceOfDq>(r, r.tensors.dq, "dq_sums");
   Rank of_copies = r, back = r;

@@ -29,7 +29,7 @@ using Shape = AttentionShape;
 
 constexpr std::int64_t kFloat = sizeof(float), kInt = sizeof(int);
 
-// --- forward ---------------------------------------------------------------------------------------------------
+// --- forward -----------------------------------------------------------------------------------------------
 
 struct Forward {
   template <class T, int d>
@@ -61,7 +61,7 @@ Traffic forward_traffic(const Shape& shape) {
   return traffic;
 }
 
-// --- backward --------------------------------------------------------------------------------------------------
+// --- backward ----------------------------------------------------------------------------------------------
 
 struct Backward {
   template <class T, int d>

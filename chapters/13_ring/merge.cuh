@@ -1,8 +1,8 @@
 /// @file
 /// What several GPUs add to attention: partial results become one.
 ///
-/// The kernels that make the partial results are those of earlier chapters. Tensors are token-major here, [tokens, batch, heads,
-/// head_dim]: a piece of the sequence is a piece of memory.
+/// The kernels that make the partial results are those of earlier chapters. Tensors are token-major here,
+/// [tokens, batch, heads, head_dim]: a piece of the sequence is a piece of memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -112,7 +112,8 @@ struct Parts {
   const T* part[kParts];
 };
 
-/// sum = earlier + all parts: gradients need no weights, because P of every part was computed from the LSE of all keys.
+/// sum = earlier + all parts: gradients need no weights, because P of every part was computed from the LSE of
+/// all keys.
 ///
 ///   grid    ceil(count / (256 * kCount))      block   256
 ///   HBM     reads all, writes the sum

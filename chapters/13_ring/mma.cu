@@ -24,7 +24,7 @@ using Shape = AttentionShape;
 
 constexpr std::int64_t kFloat = sizeof(float);
 
-// --- forward ---------------------------------------------------------------------------------------------------
+// --- forward -----------------------------------------------------------------------------------------------
 
 /// Calls f with chapter 07's tiles for a head dimension, passed as a type in std::type_identity.
 template <class T, int d, bool kDense = false, class F>
@@ -56,7 +56,7 @@ Traffic forward_traffic(const Shape& shape) {
   });
 }
 
-// --- backward --------------------------------------------------------------------------------------------------
+// --- backward ----------------------------------------------------------------------------------------------
 
 template <class T, int d>
 using LargeTiles = ch08::FusedTiles<T, d, 2, ch08::Float4Sums>;

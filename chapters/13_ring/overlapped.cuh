@@ -11,8 +11,8 @@
 
 namespace fa::ch13 {
 
-/// O and LSE of the rank's queries. A step begins as soon as the one before leaves multiprocessors idle. Whatever else is ready
-/// then comes first: the next transfer, and the sums of earlier steps.
+/// O and LSE of the rank's queries. A step begins as soon as the one before leaves multiprocessors idle.
+/// Whatever else is ready then comes first: the next transfer, and the sums of earlier steps.
 inline void overlapped_forward(const Rank& r) {
   auto pieces = pieces_of<PieceOfO>(r, r.tensors.o, "o_sum");
   for (int step = 0; step < r.ranks(); ++step) {

@@ -1,5 +1,6 @@
 /// @file
-/// Which pieces of the sequence a rank has. Part of chapter.cu alone: other sources call what is compiled there.
+/// Which pieces of the sequence a rank has. Part of chapter.cu alone: other sources call what is compiled
+/// there.
 #pragma once
 
 #include <vector>

@@ -27,8 +27,8 @@ namespace fa::ch13 {
 /// Buffers by name, allocated when they are first asked for.
 class Scratch {
  public:
-  /// @param comm  if not null, its ranks reach the buffers directly: NCCL copies from one GPU's memory to another's, without a
-  ///     buffer of its own in between
+  /// @param comm  if not null, its ranks reach the buffers directly: NCCL copies from one GPU's memory to
+  ///     another's, without a buffer of its own in between
   explicit Scratch(ncclComm_t comm = nullptr) : comm_(comm) {}
 
   /// @param name  for reports; @param number  tells buffers of the same name apart
@@ -123,8 +123,8 @@ struct Rank {
     mine.turn = number % 2;
     return mine;
   }
-  /// The same, once the step two before, which had the same buffers, is complete; after the stream of the lowest priority, once
-  /// the step before is.
+  /// The same, once the step two before, which had the same buffers, is complete; after the stream of the
+  /// lowest priority, once the step before is.
   Rank begin_turn(int number) const {
     const int last = number - (std::size_t(number) % turns.size() == 0 ? 1 : 2);
     const Rank mine = in_turn(number);

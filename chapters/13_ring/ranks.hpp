@@ -1,6 +1,6 @@
 /// @file
-/// The processes that mpirun has started. Data travels over NCCL; this is for everything else: who is there, whether all agree,
-/// and how all end.
+/// The processes that mpirun has started. Data travels over NCCL; this is for everything else: who is there,
+/// whether all agree, and how all end.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,8 @@
 /// @file
 /// Ring attention: queries stay, keys and values go round.
 ///
-/// Transfers have a stream of their own. In each step, a rank computes with the keys that it has, while the next ones arrive.
+/// Transfers have a stream of their own. In each step, a rank computes with the keys that it has, while the
+/// next ones arrive.
 #pragma once
 
 #include <nccl.h>
@@ -126,9 +127,11 @@ inline float* lse_of(const Rank& r, const Range& queries) {
   return lse;
 }
 
-/// The sums of dK and of dV of other ranks' keys, which follow their keys from rank to rank, and come home in the end.
+/// The sums of dK and of dV of other ranks' keys, which follow their keys from rank to rank, and come home in
+/// the end.
 ///
-/// The first part is the 16-bit result of a kernel, and travels as such; from the second one on, the sums are fp32.
+/// The first part is the 16-bit result of a kernel, and travels as such; from the second one on, the sums are
+/// fp32.
 class TravellingSums {
  public:
   explicit TravellingSums(const Rank& r) : r_(r) {}
@@ -202,8 +205,8 @@ inline void clear_unseen(const Rank& r, const Gradients& to, std::int64_t seen, 
 
 /// dQ, dK and dV of the rank's tokens, given O and LSE.
 ///
-/// dQ stays with its queries. The sums of dK and dV follow their keys: each rank adds its part, and after the last step they
-/// are home.
+/// dQ stays with its queries. The sums of dK and dV follow their keys: each rank adds its part, and after the
+/// last step they are home.
 inline void ring_backward(const Rank& r) {
   auto pieces = pieces_of<PieceOfDq>(r, r.tensors.dq, "dq_sums");
   void* const dq_part =
@@ -260,7 +263,8 @@ inline Method::Links ring_forward_links(const Rank& r) {
   return links;
 }
 
-/// The same for the backward pass: the sums with a step's part leave one transfer after its keys. The last entry is the way home.
+/// The same for the backward pass: the sums with a step's part leave one transfer after its keys. The last
+/// entry is the way home.
 inline Method::Links ring_backward_links(const Rank& r) {
   Method::Links links;
   const auto elements = [&](int step) {  // of K and V, or of their gradients

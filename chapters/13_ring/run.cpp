@@ -40,7 +40,7 @@
 namespace fa::ch13 {
 namespace {
 
-// --- agreement -----------------------------------------------------------------------------------------------------
+// --- agreement ---------------------------------------------------------------------------------------------
 
 /// Calls f on all ranks. If it throws on one of them, all throw the same.
 template <class F>
@@ -85,7 +85,7 @@ auto or_end_all(F f) -> decltype(f()) {
   }
 }
 
-// --- options -------------------------------------------------------------------------------------------------------
+// --- options -----------------------------------------------------------------------------------------------
 
 class RingOptions : public AttentionOptions<AttentionBackward> {
  public:
@@ -142,9 +142,10 @@ class RingOptions : public AttentionOptions<AttentionBackward> {
   std::optional<int> sample_, channels_, head_start_;
 };
 
-// --- a rank's device ------------------------------------------------------------------------------------------------
+// --- a rank's device ---------------------------------------------------------------------------------------
 
-/// Streams, an event, and communicators. They live as long as the process: another rank's error must not wait for them.
+/// Streams, an event, and communicators. They live as long as the process: another rank's error must not wait
+/// for them.
 class Device {
  public:
   /// The same one for all runs of a process with as many channels.
@@ -178,7 +179,8 @@ class Device {
     rank.part_buffers = method.part_buffers;
   }
 
-  /// The communicator whose ranks reach the method's buffers directly; null: NCCL copies what it transfers once more.
+  /// The communicator whose ranks reach the method's buffers directly; null: NCCL copies what it transfers
+  /// once more.
   ncclComm_t reaches_memory(const Method& method) const { return method.priority ? narrow_ : nullptr; }
 
   cudaStream_t compute() const { return compute_; }
@@ -230,7 +232,7 @@ class Device {
   DeviceBuffer meeting_{"meeting", kMeetingBytes* std::size_t(Ranks::instance().count())};
 };
 
-// --- slices ---------------------------------------------------------------------------------------------------------
+// --- slices ------------------------------------------------------------------------------------------------
 
 /// Calls f(local token, token of the sequence) for the tokens of a rank.
 template <class F>
@@ -242,7 +244,8 @@ void for_each_token(const Split& split, int rank, F f) {
   }
 }
 
-/// Copies the rows of a rank's tokens between [batch, heads, tokens, d] of the sequence and [tokens, batch, heads, d] of the rank.
+/// Copies the rows of a rank's tokens between [batch, heads, tokens, d] of the sequence and [tokens, batch,
+/// heads, d] of the rank.
 template <class Whole, class Local>
 void for_each_row(const Split& split, int rank, const std::vector<std::int64_t>& shape, Whole* whole,
                   Local* local, void (*copy)(Whole*, Local*, std::int64_t)) {
@@ -253,7 +256,7 @@ void for_each_row(const Split& split, int rank, const std::vector<std::int64_t>&
   });
 }
 
-// --- the run --------------------------------------------------------------------------------------------------------
+// --- the run -----------------------------------------------------------------------------------------------
 
 class RingRun final : public ChapterRun {
  public:
@@ -592,8 +595,8 @@ class RingRun final : public ChapterRun {
     int count = 1;
   };
 
-  /// For each work, how long it takes the slowest rank once, turn by turn. All ranks begin each work together, and none waits for
-  /// its host.
+  /// For each work, how long it takes the slowest rank once, turn by turn. All ranks begin each work
+  /// together, and none waits for its host.
   std::vector<std::vector<double>> times_of(int turns, const std::vector<Work>& works) const {
     struct Marks {
       cudaEvent_t begin, end;
@@ -626,8 +629,9 @@ class RingRun final : public ChapterRun {
     return times;
   }
 
-  /// Their medians, once the clocks have settled: a GPU that has been idle begins too fast, takes more power than it may, and is
-  /// then too slow for about a second. Works that are to be compared take turns, since a GPU's clock falls while it gets warm.
+  /// Their medians, once the clocks have settled: a GPU that has been idle begins too fast, takes more power
+  /// than it may, and is then too slow for about a second. Works that are to be compared take turns, since a
+  /// GPU's clock falls while it gets warm.
   std::vector<Timing> time(int turns, const std::vector<Work>& works, double settled_after_ms = 1500) const {
     double turn_ms = 0;
     const auto first = times_of(2, works);
@@ -689,8 +693,8 @@ class RingRun final : public ChapterRun {
     Rank rank;
   };
 
-  /// @param tokens  of `alone`: those of other ranks are copies of this one's, because kernels are faster on numbers that are all the
-  ///     same, which take less power
+  /// @param tokens  of `alone`: those of other ranks are copies of this one's, because kernels are faster on
+  ///     numbers that are all the same, which take less power
   void prepare(Alone& alone, const Rank& mine, std::int64_t tokens) const {
     AttentionShape shape = given_.shape;
     shape.seq_q = shape.seq_k = tokens;

@@ -12,7 +12,8 @@
 namespace fa::ch13 {
 namespace {
 
-/// The online softmax of one query over some keys: chapter 02's statistics, and a row of O that is not yet normalised.
+/// The online softmax of one query over some keys: chapter 02's statistics, and a row of O that is not yet
+/// normalised.
 struct Partial {
   double m = -std::numeric_limits<double>::infinity(), l = 0;
   std::vector<double> o;

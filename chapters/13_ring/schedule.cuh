@@ -16,8 +16,9 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// How a sequence is divided: into one piece per rank, or with zigzag into two, of which the second one is late if the first
-/// one is early. All pieces are equally long, except that the last ones end with the sequence: they may be empty.
+/// How a sequence is divided: into one piece per rank, or with zigzag into two, of which the second one is
+/// late if the first one is early. All pieces are equally long, except that the last ones end with the
+/// sequence: they may be empty.
 struct Split {
   int ranks = 1;
   std::int64_t tokens = 0;
@@ -66,8 +67,8 @@ inline std::optional<Part> part_of(const Split& split, int rank, int from, bool 
   if (causal && from == rank) {
     part.causal = true;  // its pieces are in the order of the sequence: local positions tell who is earlier
   } else if (causal && split.zigzag) {
-    // The early piece of an earlier rank is before both of ours, and its late piece after both. A later rank's are both
-    // between ours.
+    // The early piece of an earlier rank is before both of ours, and its late piece after both. A later
+    // rank's are both between ours.
     if (from < rank) part.keys = split.local_pieces_of(from)[0];
     if (from > rank) part.queries = split.local_pieces_of(rank)[1];
   } else if (causal && from > rank) {

@@ -43,8 +43,8 @@ Strides dense_strides(const AttentionShape& shape, const std::string& name) {
   return {.batch = (is_of_keys(name) ? shape.kv_heads : shape.heads) * head, .head = head, .row = row};
 }
 
-/// Whether rows of a tensor may have elements in common: whether a stride is smaller than what the dimensions with smaller
-/// strides span.
+/// Whether rows of a tensor may have elements in common: whether a stride is smaller than what the dimensions
+/// with smaller strides span.
 bool overlaps(const AttentionShape& shape, const std::string& name) {
   const Strides strides = shape.strides_of(name);
   std::pair<std::int64_t, std::int64_t> dimensions[] = {

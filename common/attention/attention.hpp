@@ -30,8 +30,8 @@ constexpr std::string_view kLayoutNames[] = {"bhsd", "bshd", "sliced"};
 constexpr const char* kStridedTensors[] = {"q", "k", "v", "o", "do", "dq", "dk", "dv"};
 
 /// The sizes of one attention. Q is [batch, heads, seq_q, head_dim], K [batch, kv_heads, seq_k, head_dim],
-/// V [batch, kv_heads, seq_k, value_dim()] and O [batch, heads, seq_q, value_dim()]; heads / kv_heads query heads share
-/// one of K and V.
+/// V [batch, kv_heads, seq_k, value_dim()] and O [batch, heads, seq_q, value_dim()]; heads / kv_heads query
+/// heads share one of K and V.
 struct AttentionShape {
   std::int64_t batch = 1;
   std::int64_t heads = 1;
@@ -76,10 +76,12 @@ struct AttentionShape {
   /// The sum of visible_keys() over the queries of one head.
   std::int64_t visible_pairs() const;
 
-  /// The keys that all query tiles of one head read: each tile of Br queries reads those that its last query sees.
+  /// The keys that all query tiles of one head read: each tile of Br queries reads those that its last query
+  /// sees.
   std::int64_t keys_of_query_tiles(std::int64_t Br) const;
 
-  /// The queries of one head that a key tile reads: the first tile of Br queries that sees `first_key`, and all later ones.
+  /// The queries of one head that a key tile reads: the first tile of Br queries that sees `first_key`, and
+  /// all later ones.
   std::int64_t queries_of_key_tile(std::int64_t first_key, std::int64_t Br) const;
 
   /// The sum of queries_of_key_tile() over the tiles of Bc keys.
@@ -104,8 +106,8 @@ std::optional<Refusal> refuse_unless_dense(const AttentionShape& shape);
 std::optional<Refusal> refuse_unless_padded(const AttentionShape& shape, std::int64_t largest_head_dim,
                                             const std::vector<DType>& dtypes);
 
-/// Bytes of a forward pass with a block per tile of Br queries: Q, O and LSE once; K and V once per block, up to the
-/// last key that its last query sees.
+/// Bytes of a forward pass with a block per tile of Br queries: Q, O and LSE once; K and V once per block, up
+/// to the last key that its last query sees.
 Traffic attention_traffic(const AttentionShape& shape, std::int64_t Br);
 
 /// The first and the last head of K and V, with the queries that read them.

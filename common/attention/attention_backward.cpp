@@ -34,8 +34,8 @@ struct Backward {
   std::vector<float> q, k, v, d_o;
   std::vector<double> lse;  ///< [batch * heads * seq_q]
   std::vector<double> d;    ///< [batch * heads * seq_q]: rowsum(dO * O)
-  /// [batch * heads * seq_q]: the Euclidean norm of the terms of that sum. It is how far rounding errors of O of a relative
-  /// size of 1 move D, if they are independent.
+  /// [batch * heads * seq_q]: the Euclidean norm of the terms of that sum. It is how far rounding errors of O
+  /// of a relative size of 1 move D, if they are independent.
   std::vector<double> d_norm;
 
   Backward(const AttentionShape& problem, const TensorMap& inputs, const GradientFormulas& of_gradients = {})
@@ -198,11 +198,12 @@ Reference AttentionBackward::reference(const Shape& shape, const TensorMap& inpu
 }
 
 Tolerances AttentionBackward::tolerances(const Shape& shape) {
-  // In 16 bits, what standard backward needs on normal inputs: it rounds P, dP, dS and each gradient to half a unit
-  // in the last place of 1.
+  // In 16 bits, what standard backward needs on normal inputs: it rounds P, dP, dS and each gradient to half
+  // a unit in the last place of 1.
   const double limit = shape.dtype == DType::kFloat32 ? 2e-5 : 4 * half_a_unit(shape.dtype);
   const Tolerance of_each{Measure::kRelL2, limit};
-  // With one key, P is 1 whatever Q and K are. dQ and dK are 0; dP - D is only a rounding error, relative to nothing.
+  // With one key, P is 1 whatever Q and K are. dQ and dK are 0; dP - D is only a rounding error, relative to
+  // nothing.
   const Tolerance of_zeros{Measure::kMaxAbs, 5 * limit};
   const Tolerance of_dq_and_dk = shape.seq_k == 1 ? of_zeros : of_each;
   return {{"dq", of_dq_and_dk}, {"dk", of_dq_and_dk}, {"dv", of_each}};
@@ -213,7 +214,8 @@ namespace {
 /// Raises the limits of dQ and dK by what rounding O to 16 bits costs.
 void widen_for_rounded_o(const AttentionShape& shape, const TensorMap& inputs, const Reference& gradients,
                          Tolerances& limits) {
-  // An error e_i of D_i changes dQ_i by -scale * e_i * sum_j P_ij k_j, and dK_j by -scale * sum_i P_ij e_i q_i.
+  // An error e_i of D_i changes dQ_i by -scale * e_i * sum_j P_ij k_j, and dK_j by -scale * sum_i P_ij e_i
+  // q_i.
   const Backward b(shape, inputs);
   const std::int64_t heads = shape.batch * shape.heads, query_blocks = tiles(shape.seq_q, kBlock);
   std::vector<double> squares_of_dq(b.lse.size(), 0.0), squares_of_dk(b.lse.size(), 0.0);  // by query

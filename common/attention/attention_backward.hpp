@@ -20,8 +20,8 @@ namespace fa {
 ///
 ///   dV = P^T dO    dP = dO V^T    dS = P * (dP - D)    dQ = scale * dS K    dK = scale * dS^T Q
 ///
-/// dK and dV are summed over the query heads that share a head of K and V. Shapes and types are those of Q, K and V;
-/// dO is like O. A query that sees no key has the gradient 0, as does a key that no query sees.
+/// dK and dV are summed over the query heads that share a head of K and V. Shapes and types are those of Q, K
+/// and V; dO is like O. A query that sees no key has the gradient 0, as does a key that no query sees.
 ///
 /// O and LSE are not inputs: a chapter computes them itself and keeps them in its workspace.
 /// attention/problem.hpp describes the members.
@@ -43,19 +43,19 @@ struct AttentionBackward {
     return AttentionForward::bind(shape, buffers);
   }
 
-  /// Gradients in float64, computed on all cores from inputs rounded to the shape's dtype. Memory grows with the
-  /// lengths, not with their product.
+  /// Gradients in float64, computed on all cores from inputs rounded to the shape's dtype. Memory grows with
+  /// the lengths, not with their product.
   static Reference reference(const Shape& shape, const TensorMap& inputs);
 
   static Excerpt<Shape> ends(const Shape& shape) { return fa::ends(shape); }
 
-  /// Relative L2 error of each gradient: 2e-5 in fp32, more in 16 bits. With a single key, dQ and dK are 0, and their
-  /// largest elements are judged instead.
+  /// Relative L2 error of each gradient: 2e-5 in fp32, more in 16 bits. With a single key, dQ and dK are 0,
+  /// and their largest elements are judged instead.
   static Tolerances tolerances(const Shape& shape);
-  /// The limits on these inputs. In 16 bits, those of dQ and dK are wider than tolerances(shape) by what rounding O costs:
-  /// D is computed from the rounded O, and the error of D does not cancel in dP - D. It matters if the rows of V, and
-  /// those of K, have much in common. And as with AttentionForward, limits are wider where logits are large, and NaN is
-  /// accepted where one of a hidden key may spread to.
+  /// The limits on these inputs. In 16 bits, those of dQ and dK are wider than tolerances(shape) by what
+  /// rounding O costs: D is computed from the rounded O, and the error of D does not cancel in dP - D. It
+  /// matters if the rows of V, and those of K, have much in common. And as with AttentionForward, limits are
+  /// wider where logits are large, and NaN is accepted where one of a hidden key may spread to.
   /// @param gradients  reference(shape, inputs)
   static Tolerances tolerances(const Shape& shape, const TensorMap& inputs, const Reference& gradients);
 
@@ -65,8 +65,8 @@ struct AttentionBackward {
     return output == "dq" ? AttentionForward::describe_inputs(shape, inputs, "o", index) : "";
   }
 
-  /// Five matrix products, compared with two in the forward pass: 6 * head_dim + 4 * value_dim() for each query and each key
-  /// that it sees.
+  /// Five matrix products, compared with two in the forward pass: 6 * head_dim + 4 * value_dim() for each
+  /// query and each key that it sees.
   static double flops(const Shape& shape);
 
   static std::vector<std::pair<std::string, std::int64_t>> describe(const Shape& shape) {

@@ -136,8 +136,8 @@ Tolerances AttentionForward::tolerances(const Shape& shape) {
   const auto limits = [](double o, double lse) {
     return Tolerances{{"o", {Measure::kRelL2, o}}, {"lse", {Measure::kMaxAbs, lse}}};
   };
-  // In 16 bits, the error of standard attention on normal inputs. With u, half a unit in the last place of 1: it rounds
-  // logits of up to 8 by 8 u, and P and O by u each.
+  // In 16 bits, the error of standard attention on normal inputs. With u, half a unit in the last place of 1:
+  // it rounds logits of up to 8 by 8 u, and P and O by u each.
   constexpr double kFloat16 = 0x1p-11, kBFloat16 = 0x1p-8;
   switch (shape.dtype) {
     case DType::kFloat16: return limits(2 * kFloat16, 8 * kFloat16);

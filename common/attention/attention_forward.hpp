@@ -21,9 +21,10 @@ namespace fa {
 
 /// O = softmax(scale * Q K^T) V, and LSE, the natural log of each row's sum of exp(scale * q.k).
 ///
-/// Q, K, V and O have the shapes that AttentionShape names, LSE is [batch, heads, seq_q] and always fp32. A query that sees no key has O = 0 and LSE = -inf. A query that sees a
-/// logit of NaN or +inf has O = NaN and LSE = NaN. The contents of hidden keys do not matter, unless K or V has a NaN or an
-/// infinity there: kernels may return NaN then for all queries that read this head of K and V.
+/// Q, K, V and O have the shapes that AttentionShape names, LSE is [batch, heads, seq_q] and always fp32. A
+/// query that sees no key has O = 0 and LSE = -inf. A query that sees a logit of NaN or +inf has O = NaN and
+/// LSE = NaN. The contents of hidden keys do not matter, unless K or V has a NaN or an infinity there:
+/// kernels may return NaN then for all queries that read this head of K and V.
 ///
 /// attention/problem.hpp describes the members.
 struct AttentionForward {
@@ -80,8 +81,8 @@ struct AttentionForward {
   static std::vector<TensorSpec> outputs(const Shape& shape);
 
   /// Random Q, K and V. Only K has outliers, while Q and V are normal: K is 3/4 of a tensor with the outlier
-  /// distribution, so one element in 32 is near +-75. With the default scale a logit then has a standard deviation of
-  /// 75 / sqrt(32) = 13 for any head_dim, and the largest of some ten thousand are near +-80.
+  /// distribution, so one element in 32 is near +-75. With the default scale a logit then has a standard
+  /// deviation of 75 / sqrt(32) = 13 for any head_dim, and the largest of some ten thousand are near +-80.
   static TensorMap random_inputs(const Shape& shape, Init init, std::uint64_t seed);
 
   /// @param buffers  device addresses of all inputs, outputs and tensors of the workspace, by name
@@ -92,21 +93,23 @@ struct AttentionForward {
 
   static Excerpt<Shape> ends(const Shape& shape) { return fa::ends(shape); }
 
-  /// O: relative L2 error 1e-5. LSE: 1e-4 for each element. In 16 bits, more: the error of standard attention.
+  /// O: relative L2 error 1e-5. LSE: 1e-4 for each element. In 16 bits, more: the error of standard
+  /// attention.
   static Tolerances tolerances(const Shape& shape);
-  /// The limits on these inputs: wider if logits are so large that fp32 rounds them by more; and NaN is accepted where one
-  /// of a hidden key may spread to.
+  /// The limits on these inputs: wider if logits are so large that fp32 rounds them by more; and NaN is
+  /// accepted where one of a hidden key may spread to.
   /// @param expected  reference(shape, inputs)
   static Tolerances tolerances(const Shape& shape, const TensorMap& inputs, const Reference& expected);
 
-  /// How many keys the query of an element sees if some are hidden, and their logits if they are at most four: "query 3
-  /// sees 1 of 5 keys; its scaled logit is 0.31". Empty if there is nothing short to say.
+  /// How many keys the query of an element sees if some are hidden, and their logits if they are at most
+  /// four: "query 3 sees 1 of 5 keys; its scaled logit is 0.31". Empty if there is nothing short to say.
   /// @param index  of an element of o or lse
   static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
                                      const std::vector<std::int64_t>& index);
 
-  /// 2 * (head_dim + value_dim()) for each pair of a query and a key that it sees: a multiplication and an addition for each
-  /// column in Q K^T, and the same in P V. The exponentials are not counted, as in the FlashAttention papers.
+  /// 2 * (head_dim + value_dim()) for each pair of a query and a key that it sees: a multiplication and an
+  /// addition for each column in Q K^T, and the same in P V. The exponentials are not counted, as in the
+  /// FlashAttention papers.
   static double flops(const Shape& shape);
 
   /// The lengths by name, for the JSON report.

@@ -22,9 +22,10 @@
 
 namespace fa {
 
-// To build quickly, restrict the kernels to those of a few head dimensions and types, and to the tiles of devices with much
-// shared memory, such as those that answers to exercises are tested with (tools/learn/trials.py):
-// -DFA_HEAD_DIMS=32,64 -DFA_DTYPES=fa::DType::kBFloat16 -DFA_LARGE_TILES_ONLY. nvcc takes no lists: -DFA_WITHOUT_FLOAT16
+// To build quickly, restrict the kernels to those of a few head dimensions and types, and to the tiles of
+// devices with much shared memory, such as those that answers to exercises are tested with
+// (tools/learn/trials.py): -DFA_HEAD_DIMS=32,64 -DFA_DTYPES=fa::DType::kBFloat16 -DFA_LARGE_TILES_ONLY.
+// nvcc takes no lists: -DFA_WITHOUT_FLOAT16
 #ifndef FA_HEAD_DIMS
 #define FA_HEAD_DIMS 32, 64, 96, 128, 192, 256
 #endif
@@ -46,10 +47,11 @@ struct PowersOfTwo {
   static constexpr std::array kHeadDims = {32, 64, 128, 256};
 };
 
-/// Whether kernels compiled for a head dimension compute smaller ones too: every multiple of 8, padded on the chip.
+/// Whether kernels compiled for a head dimension compute smaller ones too: every multiple of 8, padded on the
+/// chip.
 ///
-/// @tparam Sizes  what a variant is compiled for: `kHeadDims`, an array of int, the smallest first; `kTypes`, an array of DType; and
-///                `kPads = true` if it pads
+/// @tparam Sizes  what a variant is compiled for: `kHeadDims`, an array of int, the smallest first; `kTypes`,
+///                an array of DType; and `kPads = true` if it pads
 template <class Sizes>
 constexpr bool pads() {
   if constexpr (requires { Sizes::kPads; }) {
@@ -75,7 +77,8 @@ constexpr bool is_width_of_build(int width) {
                      [=](int head_dim) { return width_of<Sizes>(head_dim) == width; });
 }
 
-/// Calls f with the width of the kernel that computes the head dimension, as a constant: f(std::integral_constant<int, 64>()).
+/// Calls f with the width of the kernel that computes the head dimension, as a constant:
+/// f(std::integral_constant<int, 64>()).
 ///
 /// @throws std::invalid_argument  if there is none: a variant must refuse it before
 template <class Sizes = PowersOfTwo, std::size_t number = 0, class F>
@@ -119,8 +122,9 @@ constexpr bool is_compiled(DType dtype, int width) {
          is_width_of_build<Sizes>(width);
 }
 
-/// Calls f with the element type and the width of the kernel that computes the head dimension: f(std::type_identity<__half>(),
-/// std::integral_constant<int, 64>()). Kernels for sizes outside @p Sizes are not instantiated.
+/// Calls f with the element type and the width of the kernel that computes the head dimension:
+/// f(std::type_identity<__half>(), std::integral_constant<int, 64>()). Kernels for sizes outside @p Sizes are
+/// not instantiated.
 ///
 /// @throws std::invalid_argument  if no kernel is compiled for them: refuse_unless_compiled() says so before
 template <class Sizes, class F>
@@ -147,8 +151,8 @@ constexpr std::size_t shared_bytes_of() {
   }
 }
 
-/// Calls f(std::type_identity<Large>()), or f(std::type_identity<Small>()) on a device whose shared memory is too small
-/// for the large tiles.
+/// Calls f(std::type_identity<Large>()), or f(std::type_identity<Small>()) on a device whose shared memory is
+/// too small for the large tiles.
 template <class Large, class Small, class F>
 auto with_tiles_that_fit(F f) {
 #ifdef FA_LARGE_TILES_ONLY
@@ -159,8 +163,9 @@ auto with_tiles_that_fit(F f) {
 #endif
 }
 
-/// Calls f(std::true_type()) if `dense`, otherwise f(std::false_type()): for kernels that are compiled twice, with constants for what
-/// tensors without gaps have, and for any. Answers to exercises are compiled once, for any.
+/// Calls f(std::true_type()) if `dense`, otherwise f(std::false_type()): for kernels that are compiled twice,
+/// with constants for what tensors without gaps have, and for any. Answers to exercises are compiled once,
+/// for any.
 template <class F>
 auto with_dense([[maybe_unused]] bool dense, F f) {
 #ifndef FA_LARGE_TILES_ONLY

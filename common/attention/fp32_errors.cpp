@@ -20,7 +20,8 @@ using Array = Eigen::ArrayXd;
 constexpr double kHalfUnit = 0x1p-24;  ///< the largest relative error of one rounding
 constexpr double kFarthest = 4;        ///< an error of many is rarely more than this many times their norm
 
-/// The error of a sum of `count` products that fp32 arithmetic adds in any order, if its roundings are independent.
+/// The error of a sum of `count` products that fp32 arithmetic adds in any order, if its roundings are
+/// independent.
 /// @param sum  the exact one    @param of_sizes  the sum of the products' absolute values
 double error_of_sum(std::int64_t count, double sum, double of_sizes) {
   return kHalfUnit * std::sqrt(double(count)) / 4 * (of_sizes + std::abs(sum));
@@ -53,8 +54,8 @@ class Row {
       e_[key] = error_of_sum(shape.head_dim, products[key], sizes[key]) * derivative_[key] +
                 kHalfUnit * std::abs(s);
     }
-    // Tensor cores round towards zero, and then all errors of a row have the same sign: LSE is off by their mean. It does not
-    // change P, only the errors that differ do.
+    // Tensor cores round towards zero, and then all errors of a row have the same sign: LSE is off by their
+    // mean. It does not change P, only the errors that differ do.
     const Array of_p = log_p_.exp() * e_;
     error_of_lse_ = kFarthest * of_p.sum();
     independent_ = of_p.matrix().norm();
@@ -62,7 +63,8 @@ class Row {
 
   double error_of_lse() const { return error_of_lse_; }
 
-  /// The norm of the row's error of O. O is a mean of rows of V, so that it is off by no more than the farthest of them.
+  /// The norm of the row's error of O. O is a mean of rows of V, so that it is off by no more than the
+  /// farthest of them.
   template <class RowOfO>
   double error_of_o(const Matrix& v, const RowOfO& o) const {
     double sum = 0, farthest = 0;

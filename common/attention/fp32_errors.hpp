@@ -1,5 +1,6 @@
 /// @file
-/// What the roundings of fp32 may change where logits, or sums of products, are large. docs/pages/numerics.md derives it.
+/// What the roundings of fp32 may change where logits, or sums of products, are large. docs/pages/numerics.md
+/// derives it.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ struct Scores {
   static Scores of(const AttentionShape& shape);
 };
 
-/// Raises limits to what fp32 arithmetic needs on these inputs, if that is more: kernels sum products q.k in fp32, round
-/// exponents, and store LSE.
+/// Raises limits to what fp32 arithmetic needs on these inputs, if that is more: kernels sum products q.k in
+/// fp32, round exponents, and store LSE.
 ///
 /// @param inputs    with "do", limits are those of gradients
 /// @param forward   O and LSE in float64
@@ -32,8 +33,8 @@ struct Scores {
 void widen_for_fp32(const AttentionShape& shape, const Scores& scores, const TensorMap& inputs,
                     const Reference& forward, const Reference& expected, Tolerances& limits);
 
-/// Accepts NaN where it may spread to: from a key of K or V that a mask hides, to all queries that read the same head of K
-/// and V; in a backward pass, from any input to all gradients of that head and its queries.
+/// Accepts NaN where it may spread to: from a key of K or V that a mask hides, to all queries that read the
+/// same head of K and V; in a backward pass, from any input to all gradients of that head and its queries.
 void accept_nan_of_hidden_keys(const AttentionShape& shape, const TensorMap& inputs, Tolerances& limits);
 
 }  // namespace fa

@@ -9,7 +9,8 @@
 
 namespace fa {
 
-/// The formulas of the gradients, so that some of them can be wrong. The functions get P, dP and D of an element.
+/// The formulas of the gradients, so that some of them can be wrong. The functions get P, dP and D of an
+/// element.
 struct GradientFormulas {
   using OfElement = double (*)(double p, double dp, double d);
   OfElement ds = [](double p, double dp, double d) { return p * (dp - d); };

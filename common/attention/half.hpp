@@ -9,7 +9,8 @@
 
 namespace fa {
 
-/// The bit patterns of the nearest numbers of a 16-bit type, ties to even; numbers that are too large become infinite.
+/// The bit patterns of the nearest numbers of a 16-bit type, ties to even; numbers that are too large become
+/// infinite.
 ///
 /// @param dtype  kFloat16 or kBFloat16
 /// @throws std::invalid_argument  if it is fp32
@@ -18,7 +19,8 @@ std::vector<std::uint16_t> narrow(const std::vector<float>& values, DType dtype)
 /// The numbers that bit patterns represent; exact.
 std::vector<float> widen(const std::vector<std::uint16_t>& bits, DType dtype);
 
-/// Values after a conversion to a type and back: unchanged for fp32, otherwise the nearest values of the type.
+/// Values after a conversion to a type and back: unchanged for fp32, otherwise the nearest values of the
+/// type.
 std::vector<float> rounded_to(DType dtype, const std::vector<float>& values);
 
 }  // namespace fa

@@ -16,9 +16,11 @@ namespace fa {
 enum class Init {
   kNormal,    ///< mean 0, standard deviation 1, within -6 .. 6
   kUniform,   ///< -1 <= x < 1
-  kOutliers,  ///< normal, except that one element in 32 is in 90 .. 110 or -110 .. -90: exp(90) overflows fp32
+  kOutliers,  ///< normal, except that one element in 32 is in 90 .. 110 or -110 .. -90: exp(90) overflows
+              ///< fp32
   kOffset,    ///< normal, plus a constant for each column (of the last axis) of standard deviation 2
-  kSpecial,  ///< rows of the last axis in turn: normal; one element in four -inf; all -inf; normal with one NaN
+  kSpecial,   ///< rows of the last axis in turn: normal; one element in four -inf; all -inf; normal with one
+              ///< NaN
 };
 
 /// The values of --init, in the order of the enum.
@@ -36,9 +38,10 @@ std::optional<Init> init_of(std::string_view name);
 
 /// The elements of a tensor of random numbers, one by one.
 ///
-/// Element i depends only on the seed, the name of the tensor, i and (with kOffset and kSpecial) the length of a row: not on the other sizes, the
-/// number of cores or the machine, because integer arithmetic produces every bit (the normal distribution is the
-/// sum of twelve uniform ones, which needs neither log() nor cos()).
+/// Element i depends only on the seed, the name of the tensor, i and (with kOffset and kSpecial) the length
+/// of a row: not on the other sizes, the number of cores or the machine, because integer arithmetic produces
+/// every bit (the normal distribution is the sum of twelve uniform ones, which needs neither log() nor
+/// cos()).
 class RandomElements {
  public:
   /// @param columns  the length of a row

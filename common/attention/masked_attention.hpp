@@ -39,23 +39,24 @@ struct MaskedShape : AttentionShape {
   bool backward = false;  ///< the gradients are wanted, not O
   /// Query i, which stands at key i + seq_k - seq_q, sees keys less than this far away.
   std::optional<std::int64_t> window = std::nullopt;
-  /// [seq_q], where seq_q = seq_k: the number of each token's document, which never decreases. A query sees the keys of its
-  /// own document.
+  /// [seq_q], where seq_q = seq_k: the number of each token's document, which never decreases. A query sees
+  /// the keys of its own document.
   std::shared_ptr<const std::vector<std::int32_t>> documents = nullptr;
   /// [batch]: keys from that one on do not exist. The causal diagonal stays where seq_q and seq_k put it.
   std::shared_ptr<const std::vector<std::int32_t>> key_lengths = nullptr;
   std::shared_ptr<const BlockMask> block_mask = nullptr;
-  /// The probability with which an element of P is dropped, after the softmax; rounded to a multiple of 1 / 256. Those kept
-  /// are divided by the probability, as rounded, of being kept.
+  /// The probability with which an element of P is dropped, after the softmax; rounded to a multiple of 1 /
+  /// 256. Those kept are divided by the probability, as rounded, of being kept.
   double dropout = 0;
   std::uint64_t dropout_seed = 0;
   /// Scores s = scale * q.k become softcap * tanh(s / softcap) (Gemma 2).
   std::optional<double> softcap = std::nullopt;
-  /// Scores of head h, counted from 1, then lose 2^(-8 h / heads) times the distance of query and key (Press et al. 2022).
-  /// The query stands where it does for `window`.
+  /// Scores of head h, counted from 1, then lose 2^(-8 h / heads) times the distance of query and key (Press
+  /// et al. 2022). The query stands where it does for `window`.
   bool alibi = false;
-  /// If this is a part of a larger problem, as ends() makes it: that problem's number of heads per batch, and which of its
-  /// heads, counted through all batches, are those of this one. Blocks, dropout and ALiBi depend on these numbers.
+  /// If this is a part of a larger problem, as ends() makes it: that problem's number of heads per batch, and
+  /// which of its heads, counted through all batches, are those of this one. Blocks, dropout and ALiBi depend
+  /// on these numbers.
   std::int64_t heads_of_whole = 0;
   std::vector<std::int64_t> part_of_whole = {};
 
@@ -69,8 +70,8 @@ struct MaskedShape : AttentionShape {
   bool keeps(std::int64_t head, std::int64_t query, std::int64_t key) const;
   /// A score from scale * q.k: after softcap and ALiBi.
   double score(double product, std::int64_t head, std::int64_t query, std::int64_t key) const;
-  /// The least distance that the window hides. If there is none, or if it is wider than all distances, seq_q + seq_k: sums with
-  /// positions fit an int.
+  /// The least distance that the window hides. If there is none, or if it is wider than all distances, seq_q
+  /// + seq_k: sums with positions fit an int.
   std::int64_t reach() const;
   /// The derivative of score() with respect to the product.
   double score_derivative(double product) const;
@@ -84,14 +85,16 @@ struct MaskedShape : AttentionShape {
 
 /// O and LSE, or with `backward` the gradients dQ, dK and dV.
 ///
-/// With Z, which is 1 / (1 - dropout) for elements that are kept and 0 for the others, P = softmax(score(scale * Q K^T)),
-/// O = (P o Z) V and D = rowsum(dO o O):
+/// With Z, which is 1 / (1 - dropout) for elements that are kept and 0 for the others, P =
+/// softmax(score(scale * Q K^T)), O = (P o Z) V and D = rowsum(dO o O):
 ///
-///   dV = (P o Z)^T dO    dP = (dO V^T) o Z    dS = P o (dP - D) o score'    dQ = scale * dS K    dK = scale * dS^T Q
+///   dV = (P o Z)^T dO    dP = (dO V^T) o Z      dS = P o (dP - D) o score'
+///   dQ = scale * dS K    dK = scale * dS^T Q
 ///
-/// Masks are inputs as well, because kernels read them: documents int32 [seq_q], key_lengths int32 [batch], block_mask uint8
-/// [heads or 1, rows, cols]. A query that sees no key has O = 0, LSE = -inf and zero gradients; a key that no query sees has
-/// zero gradients. Dropout changes neither l nor LSE. attention/problem.hpp describes the members.
+/// Masks are inputs as well, because kernels read them: documents int32 [seq_q], key_lengths int32 [batch],
+/// block_mask uint8 [heads or 1, rows, cols]. A query that sees no key has O = 0, LSE = -inf and zero
+/// gradients; a key that no query sees has zero gradients. Dropout changes neither l nor LSE.
+/// attention/problem.hpp describes the members.
 struct MaskedAttention {
   using Shape = MaskedShape;
 
@@ -127,7 +130,8 @@ struct MaskedAttention {
 
   /// The masks as tensors: a part of inputs().
   static TensorMap masks(const Shape& shape);
-  /// 1 for elements of P that dropout keeps, 0 for the others: [batch, heads, seq_q, seq_k]. Masks do not matter.
+  /// 1 for elements of P that dropout keeps, 0 for the others: [batch, heads, seq_q, seq_k]. Masks do not
+  /// matter.
   static HostTensor<std::uint8_t> kept(const Shape& shape);
 };
 

@@ -96,7 +96,8 @@ class Masked {
     return {{"dq", std::move(dq)}, {"dk", std::move(dk)}, {"dv", std::move(dv)}};
   }
 
-  /// An error e of D in a row changes its dQ by -scale * e * sum_j P_j s'_j k_j, and dK_j by -scale * e * P_j s'_j q.
+  /// An error e of D in a row changes its dQ by -scale * e * sum_j P_j s'_j k_j, and dK_j by -scale * e * P_j
+  /// s'_j q.
   ErrorsOfGradients errors_from_rounding_o() {
     prepare_backward();
     const double half_a_unit = shape_.dtype == DType::kFloat16 ? 0x1p-11 : 0x1p-8;

@@ -13,8 +13,8 @@ namespace fa {
 /// The formulas of masked attention, so that some of them can be wrong. Empty functions: as the shape says.
 struct MaskedFormulas {
   using OfPair = std::function<bool(std::int64_t head, std::int64_t query, std::int64_t key)>;
-  /// Also asked about keys after the last one, up to a multiple of 128. Their rows of K and V are zeros, as are those of keys
-  /// that key_lengths hides.
+  /// Also asked about keys after the last one, up to a multiple of 128. Their rows of K and V are zeros, as
+  /// are those of keys that key_lengths hides.
   OfPair sees = {};
   OfPair keeps = {};
   double scale_of_kept = 1;  ///< times 1 / (1 - dropout), of the elements that dropout keeps
@@ -35,7 +35,8 @@ struct MaskedFormulas {
 Reference masked_reference(const MaskedShape& shape, const TensorMap& inputs,
                            const MaskedFormulas& formulas = {});
 
-/// By how much rounding errors of O in the shape's dtype change dQ and dK if they are independent: Euclidean norms.
+/// By how much rounding errors of O in the shape's dtype change dQ and dK if they are independent: Euclidean
+/// norms.
 struct ErrorsOfGradients {
   double dq = 0, dk = 0;
   double row_of_dq = 0;  ///< of the row where it is largest

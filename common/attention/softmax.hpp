@@ -40,7 +40,8 @@ struct Softmax {
 
   static constexpr std::string_view kName = "softmax";
 
-  /// Nothing if the shape can be computed, otherwise what is wrong, naming the option: "--rows is 0: must be ..".
+  /// Nothing if the shape can be computed, otherwise what is wrong, naming the option: "--rows is 0: must be
+  /// ..".
   static std::optional<Refusal> refuse(const Shape& shape);
 
   static std::vector<TensorSpec> inputs(const Shape& shape);
@@ -61,7 +62,8 @@ struct Softmax {
   /// columns, so that a thread may sum a whole row.
   static Tolerances tolerances(const Shape& shape);
 
-  /// "row 2 of x is 0.3, 120.3", or for a long row "x[2, 9] is 0.3, the maximum of its row is x[2, 4] = 120.3".
+  /// "row 2 of x is 0.3, 120.3", or for a long row "x[2, 9] is 0.3, the maximum of its row is x[2, 4] =
+  /// 120.3".
   /// @param index  of an element of y
   static std::string describe_inputs(const Shape& shape, const TensorMap& inputs, const std::string& output,
                                      const std::vector<std::int64_t>& index);

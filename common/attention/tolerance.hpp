@@ -24,8 +24,8 @@ constexpr std::string_view name_of(Measure measure) {
 struct Tolerance {
   Measure measure;
   double limit;
-  /// If the tensor is divided into as many parts of equal length: in which of them NaN is right as well, whatever the
-  /// reference says.
+  /// If the tensor is divided into as many parts of equal length: in which of them NaN is right as well,
+  /// whatever the reference says.
   std::vector<bool> nan_in_part = {};
 };
 

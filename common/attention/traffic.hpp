@@ -20,8 +20,8 @@ struct TensorTraffic {
 /// What masks leave of each tile of scores.
 struct TileKinds {
   std::int64_t queries = 0, keys = 0;  ///< of a tile
-  /// Of each row of tiles a letter for each tile: 'e'mpty, 'p'artial or 'f'ull. The rows of heads with different masks follow each
-  /// other.
+  /// Of each row of tiles a letter for each tile: 'e'mpty, 'p'artial or 'f'ull. The rows of heads with
+  /// different masks follow each other.
   std::vector<std::string> kinds = {};
 };
 

@@ -43,8 +43,8 @@ __device__ __forceinline__ Pack<float, kPack> load_logits(const T* s, int key, i
 
 }  // namespace
 
-/// P = softmax(S) over the keys that a query sees, 0 for the others; and LSE. Chapter 02's softmax with a block per
-/// row, which keeps the row in shared memory between its two passes.
+/// P = softmax(S) over the keys that a query sees, 0 for the others; and LSE. Chapter 02's softmax with a
+/// block per row, which keeps the row in shared memory between its two passes.
 ///
 ///   grid    batch * heads * seq_q   one block per row
 ///   block   kBlockThreads
@@ -52,7 +52,8 @@ __device__ __forceinline__ Pack<float, kPack> load_logits(const T* s, int key, i
 ///   HBM     S: reads the visible part, in packs of kPack, and again from key `keys_on_chip` on
 ///           P: writes all of it; LSE: writes it
 ///
-/// @param s  [batch, heads, seq_q, seq_k] logits, scaled      @param p  [batch, heads, seq_q, seq_k] probabilities
+/// @param s  [batch, heads, seq_q, seq_k] logits, scaled
+/// @param p  [batch, heads, seq_q, seq_k] probabilities
 /// @tparam kPack  divides seq_k and keys_on_chip
 template <class T, int kPack>
 __global__ void __launch_bounds__(kBlockThreads)
@@ -66,7 +67,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   s += row * a.seq_k;
   p += row * a.seq_k;
 
-  // Pass 1: maximum and sum. Each pack computes its maximum first, so that an element costs one exp() instead of two.
+  // Pass 1: maximum and sum. Each pack computes its maximum first, so that an element costs one exp() instead
+  // of two.
   MaxSum mine = {-FLT_MAX, 0.0f};
   for (int first = 0; first < visible; first += kStep) {
     const int key = first + kPack * int(threadIdx.x);
@@ -97,13 +99,14 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-/// dS = P * (dP - D), with D = rowsum(P * dP), which is rowsum(dO * O) because O = P V; 0 for hidden keys. A block
-/// per row, which keeps the row in shared memory between its two passes.
+/// dS = P * (dP - D), with D = rowsum(P * dP), which is rowsum(dO * O) because O = P V; 0 for hidden keys. A
+/// block per row, which keeps the row in shared memory between its two passes.
 ///
 ///   grid    batch * heads * seq_q   one block per row
 ///   block   kBlockThreads
 ///   shared  8 * keys_on_chip bytes (dynamic): P, then dP; 4 bytes per warp
-///   HBM     P, dP: reads the visible part, in packs of kPack, and again from key `keys_on_chip` on; dS: writes all
+///   HBM     P, dP: reads the visible part, in packs of kPack, and again from key `keys_on_chip` on; dS:
+///           writes all
 ///
 /// @param p, dp, ds  [batch, heads, seq_q, seq_k]     @tparam kPack  divides seq_k and keys_on_chip
 template <class T, int kPack>
@@ -201,7 +204,8 @@ enum class Op { kAsIs, kTransposed };
 
 /// C = alpha * op(A) op(B) for each matrix of a batch, row-major.
 ///
-/// cuBLAS is column-major and reads a row-major matrix as its transpose, so it computes C^T = op(B)^T op(A)^T.
+/// cuBLAS is column-major and reads a row-major matrix as its transpose, so it computes C^T = op(B)^T
+/// op(A)^T.
 template <class T>
 void gemm(cublasHandle_t cublas, float alpha, const Matrices<const T>& a, Op op_a, const Matrices<const T>& b,
           Op op_b, const Matrices<T>& c, int batch) {
@@ -297,7 +301,8 @@ void launch_backward(const AttentionBackward::Args& args, cudaStream_t stream) {
           {args.buffer<T>("dk"), keys, d}, batch);
 }
 
-/// The elements of a matrix like S that a kernel reads for one head, if it keeps `on_chip` keys of a row on the chip.
+/// The elements of a matrix like S that a kernel reads for one head, if it keeps `on_chip` keys of a row on
+/// the chip.
 std::int64_t visible_elements(const AttentionShape& shape, std::int64_t on_chip) {
   std::int64_t read = 0;
   for (std::int64_t query = 0; query < shape.seq_q; ++query) {

@@ -24,13 +24,14 @@ struct HeadRows {
   __host__ __device__ T* operator[](int row) const { return first + row * stride; }
 };
 
-/// O = softmax(scale * Q K^T) V, passed to a kernel by value. Kernels that do not use the strides take tensors that are
-/// dense, in the order of the shapes below: the harness refuses all others.
+/// O = softmax(scale * Q K^T) V, passed to a kernel by value. Kernels that do not use the strides take
+/// tensors that are dense, in the order of the shapes below: the harness refuses all others.
 ///
 /// A query that sees no key has O = 0 and LSE = -inf.
 ///
-/// nvcc loads each member of a parameter of more than 128 bytes where it is used, and those of smaller ones, and of local
-/// copies, once. Kernels that have no register to spare copy the parameter first: they would spill otherwise.
+/// nvcc loads each member of a parameter of more than 128 bytes where it is used, and those of smaller ones,
+/// and of local copies, once. Kernels that have no register to spare copy the parameter first: they would
+/// spill otherwise.
 template <class T>
 struct Attention {
   const T* q;  ///< [batch, heads, seq_q, head_dim]
@@ -46,7 +47,8 @@ struct Attention {
   int head_dim_v;    ///< of V and O; as large as head_dim before chapter 12
   Strides q_strides, k_strides, v_strides, o_strides;
 
-  /// The rows of a head of Q or O, and those of K and V that it reads. @param head  counts through all batches
+  /// The rows of a head of Q or O, and those of K and V that it reads.
+  /// @param head  counts through all batches
   __host__ __device__ HeadRows<const T> q_rows(int head) const {
     return rows_of_query_head(q, q_strides, head);
   }

@@ -1,8 +1,10 @@
 /// @file
-/// Clusters: blocks that run at the same time and can access each other's shared memory. Taught by chapter 02.
+/// Clusters: blocks that run at the same time and can access each other's shared memory. Taught by chapter
+/// 02.
 ///
-/// The functions have the names of PTX. Like ptx.cuh, this is a place where GPU code differs from the simulator's code,
-/// which has functions of the same names. Devices before sm_90 have no clusters; see mma_m16n8k16_f16() in ptx.cuh.
+/// The functions have the names of PTX. Like ptx.cuh, this is a place where GPU code differs from the
+/// simulator's code, which has functions of the same names. Devices before sm_90 have no clusters; see
+/// mma_m16n8k16_f16() in ptx.cuh.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -30,8 +32,8 @@ __device__ __forceinline__ int cluster_ctarank() {
 #endif
 }
 
-/// One half of the cluster's barrier: every thread of every block arrives once, and goes on at once. All 32 lanes of a warp
-/// execute it.
+/// One half of the cluster's barrier: every thread of every block arrives once, and goes on at once. All 32
+/// lanes of a warp execute it.
 __device__ __forceinline__ void barrier_cluster_arrive() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -40,8 +42,8 @@ __device__ __forceinline__ void barrier_cluster_arrive() {
 #endif
 }
 
-/// The same for a thread that has nothing to publish: what it did before may become visible later. The other one first waits
-/// until all of this thread's writes have reached the L2.
+/// The same for a thread that has nothing to publish: what it did before may become visible later. The other
+/// one first waits until all of this thread's writes have reached the L2.
 __device__ __forceinline__ void barrier_cluster_arrive_relaxed() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
@@ -50,8 +52,8 @@ __device__ __forceinline__ void barrier_cluster_arrive_relaxed() {
 #endif
 }
 
-/// The other half: waits until every thread of the cluster has arrived. What they did before they arrived is done, and
-/// visible, unless the arrival was relaxed. Between the two halves a thread does not arrive again.
+/// The other half: waits until every thread of the cluster has arrived. What they did before they arrived is
+/// done, and visible, unless the arrival was relaxed. Between the two halves a thread does not arrive again.
 __device__ __forceinline__ void barrier_cluster_wait() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -60,8 +62,8 @@ __device__ __forceinline__ void barrier_cluster_wait() {
 #endif
 }
 
-/// The address of the same variable in another block of the cluster. It can be used like any other pointer, until that
-/// block ends.
+/// The address of the same variable in another block of the cluster. It can be used like any other pointer,
+/// until that block ends.
 ///
 /// @param s  in this block's shared memory
 template <class T>
@@ -77,11 +79,11 @@ __device__ __forceinline__ T* mapa(T* s, int rank) {
 }
 
 // --- mbarriers of other blocks ----------------------------------------------------------------------------
-// mbarriers are those of mbarrier.cuh. Other blocks may use one when they have waited at a barrier of the cluster after its
-// fence_mbarrier_init(), and until its block ends. Their pointers come from mapa().
+// mbarriers are those of mbarrier.cuh. Other blocks may use one when they have waited at a barrier of the
+// cluster after its fence_mbarrier_init(), and until its block ends. Their pointers come from mapa().
 
-/// Arrives at an mbarrier of any block of the cluster. What this thread did before is visible to those who wait with
-/// mbarrier_wait_cluster().
+/// Arrives at an mbarrier of any block of the cluster. What this thread did before is visible to those who
+/// wait with mbarrier_wait_cluster().
 __device__ __forceinline__ void mbarrier_arrive_cluster(std::uint64_t* barrier) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(
@@ -92,8 +94,8 @@ __device__ __forceinline__ void mbarrier_arrive_cluster(std::uint64_t* barrier) 
 #endif
 }
 
-/// The same for a thread that has only read: what it has written may become visible later. The other one first waits until
-/// all of this thread's writes have reached the L2.
+/// The same for a thread that has only read: what it has written may become visible later. The other one
+/// first waits until all of this thread's writes have reached the L2.
 __device__ __forceinline__ void mbarrier_arrive_cluster_relaxed(std::uint64_t* barrier) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(
@@ -104,7 +106,8 @@ __device__ __forceinline__ void mbarrier_arrive_cluster_relaxed(std::uint64_t* b
 #endif
 }
 
-/// mbarrier_wait() for an mbarrier of this block at which threads of other blocks arrive, or to which they send bytes.
+/// mbarrier_wait() for an mbarrier of this block at which threads of other blocks arrive, or to which they
+/// send bytes.
 __device__ __forceinline__ void mbarrier_wait_cluster(std::uint64_t* barrier, int parity) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
@@ -120,9 +123,9 @@ __device__ __forceinline__ void mbarrier_wait_cluster(std::uint64_t* barrier, in
 #endif
 }
 
-/// Sends a value of 4, 8 or 16 bytes to the shared memory of a block of the cluster, which may be the own one, and does not
-/// wait until it is there. Its bytes count in the current phase of an mbarrier of that block: whoever waits for this phase
-/// sees the value. The address is a multiple of the size.
+/// Sends a value of 4, 8 or 16 bytes to the shared memory of a block of the cluster, which may be the own
+/// one, and does not wait until it is there. Its bytes count in the current phase of an mbarrier of that
+/// block: whoever waits for this phase sees the value. The address is a multiple of the size.
 template <class T>
 __device__ __forceinline__ void st_async(T* s, const T& value, std::uint64_t* barrier) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
@@ -152,9 +155,9 @@ __device__ __forceinline__ void st_async(T* s, const T& value, std::uint64_t* ba
 #endif
 }
 
-/// Starts a copy of contiguous bytes from this block's shared memory to another block's: addresses and size are multiples of
-/// 16. Its bytes count in the current phase of an mbarrier of that block. It reads what ordinary stores have written only
-/// after fence_proxy_async(), and until that phase is complete.
+/// Starts a copy of contiguous bytes from this block's shared memory to another block's: addresses and size
+/// are multiples of 16. Its bytes count in the current phase of an mbarrier of that block. It reads what
+/// ordinary stores have written only after fence_proxy_async(), and until that phase is complete.
 __device__ __forceinline__ void bulk_copy_cluster(void* to, const void* from, int bytes,
                                                   std::uint64_t* barrier) {
 #if __CUDA_ARCH__ >= 900

@@ -12,8 +12,8 @@
 
 namespace fa {
 
-/// Rounds both to the nearest number of type T: __half or __nv_bfloat16. `low` goes into the lower 16 bits, which
-/// hold the first element of the two, both in a fragment and in an array in memory.
+/// Rounds both to the nearest number of type T: __half or __nv_bfloat16. `low` goes into the lower 16 bits,
+/// which hold the first element of the two, both in a fragment and in an array in memory.
 template <class T>
 __device__ __forceinline__ std::uint32_t pack(float low, float high) {
   static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);

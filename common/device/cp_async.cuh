@@ -23,8 +23,8 @@ __device__ __forceinline__ void cp_async_4_or_zero(void* s, const void* g, bool 
 /// Closes a group: the copies that this thread has started since its last group. It may be empty.
 __device__ __forceinline__ void cp_async_commit() { __pipeline_commit(); }
 
-/// Waits until at most the newest kPending groups of this thread are still in flight. Other threads may read what
-/// has landed only after a barrier.
+/// Waits until at most the newest kPending groups of this thread are still in flight. Other threads may read
+/// what has landed only after a barrier.
 template <int kPending>
 __device__ __forceinline__ void cp_async_wait() {
   __pipeline_wait_prior(kPending);

@@ -1,5 +1,6 @@
 /// @file
-/// What the parts of a struct in shared memory are called. This is for reports of the simulator; a GPU does nothing with it.
+/// What the parts of a struct in shared memory are called. This is for reports of the simulator; a GPU does
+/// nothing with it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,7 +15,8 @@ using gpusim::declare_members;
 
 namespace fa {
 
-/// Declares that an object lies in shared memory. The simulator then reports "s.k_ring.full[1]" instead of "byte 90136 of s".
+/// Declares that an object lies in shared memory. The simulator then reports "s.k_ring.full[1]" instead of
+/// "byte 90136 of s".
 template <class Object>
 __device__ __forceinline__ void declare_members(const Object&) {}
 

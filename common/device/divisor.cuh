@@ -8,11 +8,12 @@
 
 namespace fa {
 
-/// n / divisor and n % divisor for 0 <= n < 2^31 by a multiplication and a shift (Granlund and Montgomery 1994, "Division by
-/// invariant integers using multiplication"): a GPU has no instruction that divides integers.
+/// n / divisor and n % divisor for 0 <= n < 2^31 by a multiplication and a shift (Granlund and Montgomery
+/// 1994, "Division by invariant integers using multiplication"): a GPU has no instruction that divides
+/// integers.
 ///
-/// With 2^(l - 1) < d <= 2^l, the multiplier is 2^(31 + l) / d, rounded up by less than 1. So n * multiplier / 2^(31 + l)
-/// exceeds n / d by less than n / 2^(31 + l) < 1 / d, and has the same integer part.
+/// With 2^(l - 1) < d <= 2^l, the multiplier is 2^(31 + l) / d, rounded up by less than 1. So n * multiplier
+/// / 2^(31 + l) exceeds n / d by less than n / 2^(31 + l) < 1 / d, and has the same integer part.
 class Divisor {
  public:
   Divisor() = default;

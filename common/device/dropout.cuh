@@ -12,15 +12,16 @@
 
 namespace fa {
 
-/// Dropout of P, passed to a kernel by value. An element is kept or dropped because of its seed, head, row and column alone:
-/// however the work is divided, it is the same, and the backward pass draws again what the forward pass drew.
+/// Dropout of P, passed to a kernel by value. An element is kept or dropped because of its seed, head, row
+/// and column alone: however the work is divided, it is the same, and the backward pass draws again what the
+/// forward pass drew.
 ///
-/// One call of Philox decides 16 elements, with 8 bits for each: rows r, r + 8, r + 16 and r + 24 and columns c, c + 8, c + 16 and
-/// c + 24 of a 32 x 32 tile, r < 8 and c < 8. A lane that has 32 x 32 scores of a warp as fragments C holds all elements of
-/// two calls, whether rows are queries or keys.
+/// One call of Philox decides 16 elements, with 8 bits for each: rows r, r + 8, r + 16 and r + 24 and columns
+/// c, c + 8, c + 16 and c + 24 of a 32 x 32 tile, r < 8 and c < 8. A lane that has 32 x 32 scores of a warp
+/// as fragments C holds all elements of two calls, whether rows are queries or keys.
 ///
-/// An answer is eight half-words: first bit 0 of all 16 elements, then bit 1, .. . So one instruction compares a bit of the numbers of
-/// 32 elements, which two answers decide.
+/// An answer is eight half-words: first bit 0 of all 16 elements, then bit 1, .. . So one instruction
+/// compares a bit of the numbers of 32 elements, which two answers decide.
 struct Dropout {
   static constexpr int kBits = 8, kOf = 1 << kBits;
   static constexpr std::uint32_t kStepOfTile = 2, kStepOfColumn = 1;  ///< see counter()
@@ -44,8 +45,9 @@ struct Dropout {
     return dropout;
   }
 
-  /// What Philox is given for the call that decides an element. 32 columns further to the right, the second word is larger by
-  /// kStepOfTile; one column further, if that is an odd one, by kStepOfColumn; the others are the same.
+  /// What Philox is given for the call that decides an element. 32 columns further to the right, the second
+  /// word is larger by kStepOfTile; one column further, if that is an odd one, by kStepOfColumn; the others
+  /// are the same.
   /// @param head  counts through all batches
   __host__ __device__ __forceinline__ static uint4 counter(int head, int row, int col) {
     const std::uint32_t r = row, c = col;
@@ -66,8 +68,8 @@ struct Dropout {
 
   /// The same for 32 elements at once: a bit for each of them.
   ///
-  /// Compares their numbers from the lowest bit on: where two bits are equal, those below have decided; otherwise, the number with
-  /// a 0 is smaller.
+  /// Compares their numbers from the lowest bit on: where two bits are equal, those below have decided;
+  /// otherwise, the number with a 0 is smaller.
   ///
   /// @param bits  of the numbers: bit 0 of all of them in the first word, bit 1 in the second, ..
   __host__ __device__ __forceinline__ std::uint32_t keeps(const std::uint32_t (&bits)[kBits]) const {

@@ -1,9 +1,9 @@
 /// @file
-/// Fragments: which lane holds which element of the operands of mma, and which rows it passes to ldmatrix. Taught by
-/// chapter 06.
+/// Fragments: which lane holds which element of the operands of mma, and which rows it passes to ldmatrix.
+/// Taught by chapter 06.
 ///
-/// mma.m16n8k16: D = A B + C, with A 16 x 16 and B 16 x 8 in 16 bits, C and D 16 x 8 in fp32. Each of the three is a
-/// fragment: distributed over the registers of the 32 lanes. With lane = 4 * g + t, register i of
+/// mma.m16n8k16: D = A B + C, with A 16 x 16 and B 16 x 8 in 16 bits, C and D 16 x 8 in fp32. Each of the
+/// three is a fragment: distributed over the registers of the 32 lanes. With lane = 4 * g + t, register i of
 ///
 ///   A   holds row g + 8 * (i % 2), columns 2 * t + 8 * (i / 2) and the one after
 ///   B   holds column g, rows 2 * t + 8 * i and the one after
@@ -34,15 +34,16 @@ __host__ __device__ constexpr Coord element_of_c(int lane, int i) {
   return {lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2};
 }
 
-/// The two neighbouring elements of C that a lane holds in row lane / 4 (half 0), or in the row 8 further down
-/// (half 1).
+/// The two neighbouring elements of C that a lane holds in row lane / 4 (half 0), or in the row 8 further
+/// down (half 1).
 __device__ __forceinline__ float* row_pair(float (&c)[4], int half) { return c + 2 * half; }
 __device__ __forceinline__ const float* row_pair(const float (&c)[4], int half) { return c + 2 * half; }
 
-/// The element of a 16 x 16 tile whose address this lane supplies, so that ldmatrix fills fragment A with the tile. The
-/// matrices are the quarters of the tile in the order of A's registers: down, then to the right.
+/// The element of a 16 x 16 tile whose address this lane supplies, so that ldmatrix fills fragment A with the
+/// tile. The matrices are the quarters of the tile in the order of A's registers: down, then to the right.
 ///
-/// Transposed, the same addresses load the tile as B: two 16 x 8 fragments, the left half in registers 0 and 1.
+/// Transposed, the same addresses load the tile as B: two 16 x 8 fragments, the left half in registers 0
+/// and 1.
 __host__ __device__ constexpr Coord row_for_a(int lane) { return {lane % 16, lane / 16 * 8}; }
 
 /// The same for a tile of B^T: each row is a column of B. The quarters are taken to the right, then down:

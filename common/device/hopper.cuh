@@ -1,7 +1,8 @@
 /// @file
 /// The instructions of sm_90a, as functions with the names of PTX. Taught by chapter 09.
 ///
-/// Like ptx.cuh, this is a place where GPU code differs from the simulator's code, which has functions of the same names.
+/// Like ptx.cuh, this is a place where GPU code differs from the simulator's code, which has functions of the
+/// same names.
 ///
 /// Functions take places in shared memory as pointers. The mbarriers are in mbarrier.cuh.
 #pragma once
@@ -24,9 +25,10 @@
 namespace fa::ptx {
 
 // --- the copy engine, TMA ------------------------------------------------------------------------------
-// One thread starts a copy of a whole box. The map says how the tensor lies in global memory, how large the box is and how
-// its chunks are swizzled in shared memory. Coordinates count elements from the innermost dimension. Elements outside
-// the tensor are read as zeros, which count as delivered bytes, and are not written.
+// One thread starts a copy of a whole box. The map says how the tensor lies in global memory, how large the
+// box is and how its chunks are swizzled in shared memory. Coordinates count elements from the innermost
+// dimension. Elements outside the tensor are read as zeros, which count as delivered bytes, and are not
+// written.
 
 /// Fetches a map before its first use.
 __device__ __forceinline__ void prefetch_tensor_map(const CUtensorMap* map) {
@@ -108,7 +110,8 @@ __device__ __forceinline__ void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
-/// Waits until at most the newest kPending groups of this thread are incomplete; the others' writes are visible to it.
+/// Waits until at most the newest kPending groups of this thread are incomplete; the others' writes are
+/// visible to it.
 template <int kPending>
 __device__ __forceinline__ void bulk_wait() {
   asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
@@ -116,8 +119,8 @@ __device__ __forceinline__ void bulk_wait() {
 
 // --- order ---------------------------------------------------------------------------------------------
 
-/// What this thread has written to shared memory with ordinary stores is visible to wgmma and to the copy engine; other
-/// threads' operations see it after a barrier.
+/// What this thread has written to shared memory with ordinary stores is visible to wgmma and to the copy
+/// engine; other threads' operations see it after a barrier.
 __device__ __forceinline__ void fence_proxy_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -160,12 +163,12 @@ __device__ __forceinline__ void setmaxnreg_inc() {
 }
 
 // --- wgmma: the products of a warpgroup ----------------------------------------------------------------
-// Four warps multiply a 64 x 16 matrix A by a 16 x kN matrix B, and add to 64 x kN accumulators. B is in shared memory, A
-// there or in registers. The products run asynchronously: registers of A and accumulators must not be touched before the
-// wait.
+// Four warps multiply a 64 x 16 matrix A by a 16 x kN matrix B, and add to 64 x kN accumulators. B is in
+// shared memory, A there or in registers. The products run asynchronously: registers of A and accumulators
+// must not be touched before the wait.
 //
-// Accumulator i of lane l of warp w: row 16 * w + l / 4 + 8 * (i / 2 % 2), column 8 * (i / 4) + 2 * (l % 4) + i % 2. A in
-// registers: as for mma.m16n8k16, each warp with the 16 rows of its accumulators.
+// Accumulator i of lane l of warp w: row 16 * w + l / 4 + 8 * (i / 2 % 2), column 8 * (i / 4) + 2 * (l % 4) +
+// i % 2. A in registers: as for mma.m16n8k16, each warp with the 16 rows of its accumulators.
 
 /// Before the first product, and after other instructions have written accumulators or registers of A.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -182,8 +185,8 @@ __device__ __forceinline__ void keep_in_place(float (&registers)[kSize]) {
   for (int i = 0; i < kSize; ++i) asm volatile("" : "+f"(registers[i])::"memory");
 }
 
-/// Waits until at most the newest kPending groups are in flight. `finished`: the accumulators that may be used from here on,
-/// because the compiler does not know which ones the wait changes.
+/// Waits until at most the newest kPending groups are in flight. `finished`: the accumulators that may be
+/// used from here on, because the compiler does not know which ones the wait changes.
 template <int kPending, int... kSizes>
 __device__ __forceinline__ void wgmma_wait(float (&... finished)[kSizes]) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
@@ -226,8 +229,8 @@ __device__ __forceinline__ void wgmma_wait(float (&... finished)[kSizes]) {
 #define FA_REGISTERS_112(access, d) FA_REGISTERS_104(access, d), FA_PLACES_8(access, d, 104)
 #define FA_REGISTERS_120(access, d) FA_REGISTERS_112(access, d), FA_PLACES_8(access, d, 112)
 #define FA_REGISTERS_128(access, d) FA_REGISTERS_120(access, d), FA_PLACES_8(access, d, 120)
-// R registers of D, which the product changes or overwrites; then the operands' numbers: A and B, or A's four registers
-// and B; whether to add; which are transposed.
+// R registers of D, which the product changes or overwrites; then the operands' numbers: A and B, or A's four
+// registers and B; whether to add; which are transposed.
 #define FA_CHANGES "+f"
 #define FA_OVERWRITES "=f"
 #define FA_WGMMA(N, R, ACCESS, ADD, TYPE, P0, P1, P2, P3)                                        \
@@ -253,7 +256,8 @@ __device__ __forceinline__ void wgmma_wait(float (&... finished)[kSizes]) {
 /// Issues d = a * b, or d += a * b if kAdd. All 128 threads of the warpgroup execute it.
 ///
 /// @tparam T  of A and B: __half or __nv_bfloat16
-/// @tparam kTransposedA, kTransposedB  whether the matrix lies in shared memory with its rows (A) or columns (B) contiguous
+/// @tparam kTransposedA, kTransposedB  whether the matrix lies in shared memory with its rows (A) or columns
+///   (B) contiguous
 /// @param d  64 x 2 * kSize    @param a, b  descriptors: how the matrices lie in shared memory
 template <class T, bool kAdd, bool kTransposedA, bool kTransposedB, int kSize>
 __device__ __forceinline__ void wgmma(float (&d)[kSize], std::uint64_t a, std::uint64_t b) {

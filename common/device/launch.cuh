@@ -64,8 +64,9 @@ constexpr unsigned blocks_for(Count count, OfBlock of_block) {
   return unsigned((std::size_t(count) + std::size_t(of_block) - 1) / std::size_t(of_block));
 }
 
-/// The configuration of `kernel<<<grid, block, shared_bytes, stream>>>`. A block may have more than 48 KiB of shared
-/// memory, static and dynamic together, only if an attribute of the kernel allows it, which is set here.
+/// The configuration of `kernel<<<grid, block, shared_bytes, stream>>>`. A block may have more than 48 KiB of
+/// shared memory, static and dynamic together, only if an attribute of the kernel allows it, which is set
+/// here.
 template <class... Params>
 cudaLaunchConfig_t launch_config(void (*kernel)(Params...), dim3 grid, dim3 block, std::size_t shared_bytes,
                                  cudaStream_t stream) {
@@ -93,7 +94,8 @@ void launch(void (*kernel)(Params...), dim3 grid, dim3 block, std::size_t shared
   FA_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...));
 }
 
-/// The same, with clusters of `cluster` blocks each: blocks whose blockIdx.x / cluster is the same. Taught by chapter 02.
+/// The same, with clusters of `cluster` blocks each: blocks whose blockIdx.x / cluster is the same. Taught by
+/// chapter 02.
 ///
 /// @param cluster  1, 2, 4 or 8, a divisor of grid.x
 template <class... Params, class... Args>

@@ -21,8 +21,8 @@ struct MaxSum {
 /// The statistics of two parts combined. Associative and commutative, so elements, lanes and warps may be
 /// merged in any order (Milakov & Gimelshein 2018, section 3.1).
 ///
-/// A single element x is the part {x, 1}. If it may be -inf, merge it into a part that began empty: such a part
-/// has m >= -FLT_MAX, and exp(-inf - m) = 0.
+/// A single element x is the part {x, 1}. If it may be -inf, merge it into a part that began empty: such a
+/// part has m >= -FLT_MAX, and exp(-inf - m) = 0.
 __device__ __forceinline__ MaxSum merge(MaxSum a, MaxSum b) {
   const float m = fmaxf(a.m, b.m);
   return {m, a.l * expf(a.m - m) + b.l * expf(b.m - m)};

@@ -1,12 +1,13 @@
 /// @file
-/// Barriers in shared memory that count threads and bytes. Taught by chapter 09; one kernel of chapter 02 uses them too.
+/// Barriers in shared memory that count threads and bytes. Taught by chapter 09; one kernel of chapter 02
+/// uses them too.
 ///
-/// Like ptx.cuh, this is a place where GPU code differs from the simulator's code, which has functions of the same names.
-/// Devices before sm_90 do not have all of them; see mma_m16n8k16_f16() there.
+/// Like ptx.cuh, this is a place where GPU code differs from the simulator's code, which has functions of the
+/// same names. Devices before sm_90 do not have all of them; see mma_m16n8k16_f16() there.
 ///
-/// Functions take places in shared memory as pointers; an mbarrier is a std::uint64_t in shared memory. A phase of an
-/// mbarrier is complete when `arrivals` threads have arrived and as many bytes have landed as expect_tx has announced. Then
-/// the next phase begins by itself. Phases have parities 0, 1, 0, ...
+/// Functions take places in shared memory as pointers; an mbarrier is a std::uint64_t in shared memory. A
+/// phase of an mbarrier is complete when `arrivals` threads have arrived and as many bytes have landed as
+/// expect_tx has announced. Then the next phase begins by itself. Phases have parities 0, 1, 0, ...
 #pragma once
 
 #include <cuda_runtime.h>
@@ -66,8 +67,8 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx(std::uint64_t* barrier
 #endif
 }
 
-/// Waits until the phase with this parity is complete: returns at once if the current phase has the other parity. What the
-/// arriving threads and the copies have written by then is visible.
+/// Waits until the phase with this parity is complete: returns at once if the current phase has the other
+/// parity. What the arriving threads and the copies have written by then is visible.
 __device__ __forceinline__ void mbarrier_wait(std::uint64_t* barrier, int parity) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(

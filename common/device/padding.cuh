@@ -6,8 +6,8 @@
 
 namespace fa {
 
-/// Zeros in columns first_col to kCols - 1 of rows of 16-bit elements in shared memory. Copies that leave these columns as they
-/// are then bring rows of first_col elements into tiles of kCols columns.
+/// Zeros in columns first_col to kCols - 1 of rows of 16-bit elements in shared memory. Copies that leave
+/// these columns as they are then bring rows of first_col elements into tiles of kCols columns.
 ///
 /// @tparam Layout     where an element lies: see swizzle.cuh     @tparam kThreads  that take part
 /// @param rows        of all tiles, which follow each other from s on

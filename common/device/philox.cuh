@@ -10,7 +10,8 @@ namespace fa {
 
 inline constexpr int kPhiloxRounds = 7;  ///< the fewest that pass all tests of BigCrush (table 2 there)
 
-/// The key of each round. They depend on the seed alone: a kernel gets them as parameters, and need not compute them.
+/// The key of each round. They depend on the seed alone: a kernel gets them as parameters, and need not
+/// compute them.
 template <int kRounds = kPhiloxRounds>
 struct PhiloxKeys {
   uint2 of_round[kRounds];  ///< the first is the seed
@@ -31,8 +32,8 @@ __host__ __device__ __forceinline__ uint4 philox_round(uint4 words, uint2 key) {
           std::uint32_t(x >> 32) ^ words.w ^ key.y, std::uint32_t(x)};
 }
 
-/// Philox4x32 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.2): four words that look independent
-/// of each other and of those for any other counter or key.
+/// Philox4x32 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.2): four words
+/// that look independent of each other and of those for any other counter or key.
 /// @tparam kRounds  10 leave a margin
 template <int kRounds>
 __host__ __device__ __forceinline__ uint4 philox(uint4 counter, const PhiloxKeys<kRounds>& keys) {

@@ -1,7 +1,8 @@
 /// @file
 /// Instructions for which CUDA C++ has no function. Taught by chapter 06.
 ///
-/// This is the only place where GPU code differs from the simulator's code, which has functions of the same names.
+/// This is the only place where GPU code differs from the simulator's code, which has functions of the same
+/// names.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -57,8 +58,9 @@ __device__ __forceinline__ void ldmatrix(std::uint32_t (&r)[kMatrices], const vo
   }
 }
 
-/// mma: c += a * b, with a 16 x 16, b 16 x 8 and c 16 x 8. All 32 lanes execute it. Devices before sm_80 do not have it; a
-/// chapter whose other kernels run on these is compiled for them all the same, and the harness skips the ones that use it.
+/// mma: c += a * b, with a 16 x 16, b 16 x 8 and c 16 x 8. All 32 lanes execute it. Devices before sm_80 do
+/// not have it; a chapter whose other kernels run on these is compiled for them all the same, and the harness
+/// skips the ones that use it.
 __device__ __forceinline__ void mma_m16n8k16_f16(float (&c)[4], const std::uint32_t (&a)[4],
                                                  const std::uint32_t (&b)[2]) {
 #if __CUDA_ARCH__ >= 800
@@ -107,16 +109,16 @@ __device__ __forceinline__ float exp2_approx(float x) {
   return y;
 }
 
-/// prmt: picks the four bytes of the result, each with four bits of `selector`, from the lowest: byte 0 to 3 of a, or 4 to 7 for
-/// those of b. With 8 added, the result has the byte's sign instead: 0xff or 0.
+/// prmt: picks the four bytes of the result, each with four bits of `selector`, from the lowest: byte 0 to 3
+/// of a, or 4 to 7 for those of b. With 8 added, the result has the byte's sign instead: 0xff or 0.
 __device__ __forceinline__ std::uint32_t prmt(std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
   std::uint32_t r;
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(selector));
   return r;
 }
 
-/// Returns x, but the compiler does not know that. What a loop computes from it is computed in every round, instead of once and kept
-/// in registers.
+/// Returns x, but the compiler does not know that. What a loop computes from it is computed in every round,
+/// instead of once and kept in registers.
 __device__ __forceinline__ int unknown(int x) {
   asm volatile("" : "+r"(x));
   return x;

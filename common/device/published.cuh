@@ -1,12 +1,13 @@
 /// @file
 /// Floats that a block hands to blocks with higher numbers, while the kernel runs. Taught by chapter 11.
 ///
-/// Before the launch, mark_missing() fills the memory with a bit pattern that no result has. A value is then its own flag: whoever
-/// reads something else has the value, and needs no fence. No copy or load of four aligned bytes brings a part of a float.
+/// Before the launch, mark_missing() fills the memory with a bit pattern that no result has. A value is then
+/// its own flag: whoever reads something else has the value, and needs no fence. No copy or load of four
+/// aligned bytes brings a part of a float.
 ///
-/// A block may wait for blocks with lower numbers only: GPUs start blocks in the order of their numbers (x, then y, then z), so
-/// those that it waits for run already, or have ended. CUDA does not promise that order. If it were another one, waiting blocks
-/// could keep those that they wait for from starting.
+/// A block may wait for blocks with lower numbers only: GPUs start blocks in the order of their numbers (x,
+/// then y, then z), so those that it waits for run already, or have ended. CUDA does not promise that order.
+/// If it were another one, waiting blocks could keep those that they wait for from starting.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -47,7 +48,8 @@ __device__ __forceinline__ void copy_published_async(float* s, const float* g, b
   }
 }
 
-/// Replaces what copy_published_async() has brought once it is there, if it was missing. The thread has waited for its copy.
+/// Replaces what copy_published_async() has brought once it is there, if it was missing. The thread has
+/// waited for its copy.
 __device__ __forceinline__ void await_published(float* s, const float* g) {
   if (__float_as_uint(*s) == kMissing)
     *s = __uint_as_float(ptx::await_published(reinterpret_cast<const std::uint32_t*>(g)));

@@ -1,6 +1,6 @@
 /// @file
-/// Exchanges registers between four neighbouring lanes, those that hold a row of a fragment. Taught by chapter 08: convert_dq
-/// turns pairs of columns into 16 bytes of a row.
+/// Exchanges registers between four neighbouring lanes, those that hold a row of a fragment. Taught by
+/// chapter 08: convert_dq turns pairs of columns into 16 bytes of a row.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,7 +11,8 @@
 
 namespace fa {
 
-/// Exchanges a register of this lane with one of the lane at this distance: the lower lane's `high` with the upper's `low`.
+/// Exchanges a register of this lane with one of the lane at this distance: the lower lane's `high` with the
+/// upper's `low`.
 __device__ __forceinline__ void exchange(std::uint32_t& low, std::uint32_t& high, int distance) {
   const bool upper = threadIdx.x & distance;
   const std::uint32_t received = __shfl_xor_sync(kAllLanes, upper ? low : high, distance);

@@ -1,6 +1,7 @@
 /// @file
-/// Reduces many values to one, with any associative and commutative operation. Taught by chapter 01: row_per_warp
-/// reduces over a warp with shuffles, row_per_block over a block with shared memory and barriers.
+/// Reduces many values to one, with any associative and commutative operation. Taught by chapter 01:
+/// row_per_warp reduces over a warp with shuffles, row_per_block over a block with shared memory and
+/// barriers.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -44,8 +45,8 @@ __device__ __forceinline__ T warp_reduce(T value, Op op) {
 
 /// op over the values of all threads of a block of kWarps warps; each thread gets the result.
 ///
-/// Has one barrier. sPartial must not be in use: for a second reduction in the same kernel, pass another array
-/// or put a __syncthreads() between the two.
+/// Has one barrier. sPartial must not be in use: for a second reduction in the same kernel, pass another
+/// array or put a __syncthreads() between the two.
 ///
 /// @param sPartial  shared memory, one element per warp; kWarps is a power of two
 template <int kWarps, class T, class Op>

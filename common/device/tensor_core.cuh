@@ -2,9 +2,9 @@
 /// The tensor-core instructions for either 16-bit type. Taught by chapter 06.
 ///
 /// mma.m16n8k16 multiplies and adds matrices whose elements are distributed over the registers of 32 lanes;
-/// fragments.cuh has the maps. ldmatrix loads 8 x 8 matrices of 16-bit elements: lane 8 * i + r supplies the address
-/// of row r of matrix i, 16 aligned bytes. From each matrix M, lane 4 * g + t receives the pair M[g][2 * t] and
-/// M[g][2 * t + 1] in one register; transposed, M[2 * t][g] and M[2 * t + 1][g].
+/// fragments.cuh has the maps. ldmatrix loads 8 x 8 matrices of 16-bit elements: lane 8 * i + r supplies the
+/// address of row r of matrix i, 16 aligned bytes. From each matrix M, lane 4 * g + t receives the pair
+/// M[g][2 * t] and M[g][2 * t + 1] in one register; transposed, M[2 * t][g] and M[2 * t + 1][g].
 #pragma once
 
 #include <cuda_bf16.h>

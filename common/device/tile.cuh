@@ -18,8 +18,8 @@ __device__ __forceinline__ void store_float4(float* address, float4 x) {
   *reinterpret_cast<float4*>(address) = x;
 }
 
-/// Copies rows first .. first + rows - 1 of a matrix of kHeadDim columns to shared memory, scaled by `factor`.
-/// Rows from `end` on become zeros. In each step, neighbouring threads copy neighbouring columns.
+/// Copies rows first .. first + rows - 1 of a matrix of kHeadDim columns to shared memory, scaled by
+/// `factor`. Rows from `end` on become zeros. In each step, neighbouring threads copy neighbouring columns.
 ///
 /// @tparam kThreads  threads that copy together, a warp or a block, numbered threadIdx.x % kThreads
 /// @tparam kStride   floats from one row in shared memory to the next
@@ -33,8 +33,8 @@ __device__ __forceinline__ void load_tile(float* sTile, const float* gMatrix, in
   }
 }
 
-/// rS[r] = q_r.k for kRows queries and the key of this lane. 16 bytes of the key serve all queries; 16 bytes of
-/// a query are the same for all lanes.
+/// rS[r] = q_r.k for kRows queries and the key of this lane. 16 bytes of the key serve all queries; 16 bytes
+/// of a query are the same for all lanes.
 ///
 /// @param sQ  [kRows, kHeadDim]     @param sKey  [kHeadDim]
 template <int kHeadDim, int kRows>

@@ -1,11 +1,12 @@
 /// @file
 /// Rows whose exponents fp32 does not resolve are computed a second time. Taught by chapter 06.
 ///
-/// Kernels compute 2^(factor * s - base) with one fmaf(), which rounds once, at the end. `base` is the row's largest factor * s, but
-/// rounded. For the largest score, the exponent should be 0 and is the error of that rounding: up to |base| / 2^24. Every term of
-/// the row contains this error, so it cancels in O / l and in LSE, unless 2^error itself overflows or vanishes. That takes a base of
-/// 2^30 and more, or 2^28 if P is stored as fp16. Rounding the product too would prevent it, at the price of one more instruction for
-/// each score. Instead, each row is checked once, when it is stored.
+/// Kernels compute 2^(factor * s - base) with one fmaf(), which rounds once, at the end. `base` is the row's
+/// largest factor * s, but rounded. For the largest score, the exponent should be 0 and is the error of that
+/// rounding: up to |base| / 2^24. Every term of the row contains this error, so it cancels in O / l and in
+/// LSE, unless 2^error itself overflows or vanishes. That takes a base of 2^30 and more, or 2^28 if P is
+/// stored as fp16. Rounding the product too would prevent it, at the price of one more instruction for each
+/// score. Instead, each row is checked once, when it is stored.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,10 +21,12 @@
 
 namespace fa {
 
-/// Whether the row must be computed again. Below, an exponent is off by less than 4. @param base  -FLT_MAX or -inf: no key so far
+/// Whether the row must be computed again. Below, an exponent is off by less than 4.
+/// @param base  -FLT_MAX or -inf: no key so far
 __device__ __forceinline__ bool is_unresolved(float base) { return fabsf(base) > 0x1p26f && base > -FLT_MAX; }
 
-/// What attend_again() needs to know of the pairs of a query and a key. This is attention as chapter 03 defines it.
+/// What attend_again() needs to know of the pairs of a query and a key. This is attention as chapter 03
+/// defines it.
 template <class T>
 struct PlainPairs {
   const Attention<T>& a;
@@ -36,10 +39,12 @@ struct PlainPairs {
   __device__ __forceinline__ float kept(int, int) const { return 1.0f; }
 };
 
-/// One row of O, in two passes over the keys as in chapter 03, with exponents that are rounded before the maximum is subtracted. All
-/// lanes of a warp work on it. It is slow: a warp takes one key at a time, and computes its score again for every 32 columns.
+/// One row of O, in two passes over the keys as in chapter 03, with exponents that are rounded before the
+/// maximum is subtracted. All lanes of a warp work on it. It is slow: a warp takes one key at a time, and
+/// computes its score again for every 32 columns.
 ///
-/// @param store  store(col, o) is called for the columns first_col + lane, first_col + lane + 32, ... below end_col
+/// @param store  store(col, o) is called for the columns first_col + lane, first_col + lane + 32, ... below
+///   end_col
 /// @return LSE
 template <class T, class Pairs, class Store>
 __device__ __forceinline__ float attend_again(const Attention<T>& a, int head, int query, const Pairs& pairs,
@@ -77,7 +82,8 @@ __device__ __forceinline__ float attend_again(const Attention<T>& a, int head, i
 ///
 /// @param base         of the lane's rows       @param first_query  of the warp
 /// @param with_lse     whether this warp stores LSE, too
-/// @param store        store(row, col, o) replaces an element that the warp has stored; row counts from first_query
+/// @param store        store(row, col, o) replaces an element that the warp has stored; row counts from
+///   first_query
 template <int kLaneRows, class T, class Pairs, class Store>
 __device__ __forceinline__ void repair_rows(const float (&base)[kLaneRows], const Attention<T>& a,
                                             int of_head, int first_query, const Pairs& pairs, int first_col,

@@ -24,14 +24,15 @@ double Margin::of(double expected) const {
 
 namespace {
 
-/// Whether an element holds the poison of DeviceBuffer::poison(): in fp32, fp16 or bf16, a NaN of bits that are all set.
+/// Whether an element holds the poison of DeviceBuffer::poison(): in fp32, fp16 or bf16, a NaN of bits that
+/// are all set.
 bool is_unwritten(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return bits == 0xFFFFFFFF || bits == 0xFFFFE000 || bits == 0xFFFF0000;
 }
 
-/// |got - expected|; 0 for two NaNs, for one where the tolerance accepts any, or for equal infinities; NaN or inf if only one of
-/// the two is not finite.
+/// The distance |got - expected|; 0 for two NaNs, for one where the tolerance accepts any, or for equal
+/// infinities; NaN or inf if only one of the two is not finite.
 double distance(const Tensor& got, const std::vector<double>& expected, const Tolerance& tolerance,
                 std::size_t element) {
   const float x = got.data[element];
@@ -127,8 +128,8 @@ class Scaled {
   /// Whether the expected values are the same. Any other constant is then off by one factor.
   bool is_constant() const { return high_ - low_ <= 1e-3 * std::abs(high_); }
 
-  /// Whether each element is the factor times what it should be, within the margin. False if the factor is 0 or NaN, or
-  /// so close to 1 that the margin hides it.
+  /// Whether each element is the factor times what it should be, within the margin. False if the factor is 0
+  /// or NaN, or so close to 1 that the margin hides it.
   bool fits(const Margin& margin) const {
     return std::isfinite(factor_) && factor_ != 0 && std::abs(factor_ - 1) > kMargins * margin.limit() &&
            std::all_of(elements_.begin(), elements_.end(), [&](std::size_t element) {
@@ -146,7 +147,8 @@ class Scaled {
   double high_ = -std::numeric_limits<double>::infinity();
 };
 
-/// Whether the wrong elements of each line are off by a factor of their own. Lines of equal expected values say nothing.
+/// Whether the wrong elements of each line are off by a factor of their own. Lines of equal expected values
+/// say nothing.
 bool has_factor_per_line(const Tensor& got, const std::vector<double>& expected,
                          std::span<const std::size_t> wrong, const Margin& margin) {
   const std::size_t line_length = got.shape.empty() ? 1 : std::size_t(got.shape.back());
@@ -160,7 +162,8 @@ bool has_factor_per_line(const Tensor& got, const std::vector<double>& expected,
   return telling > 1;
 }
 
-/// got - expected, if it is the same for all wrong elements within the margin and the expected values differ by more.
+/// got - expected, if it is the same for all wrong elements within the margin and the expected values differ
+/// by more.
 std::optional<double> same_difference(const Tensor& got, const std::vector<double>& expected,
                                       std::span<const std::size_t> wrong, const Margin& margin) {
   double low = std::numeric_limits<double>::infinity(), high = -low, sum = 0;

@@ -36,8 +36,8 @@ struct WrongIndices {
   std::int64_t first = 0, last = 0;
   std::int64_t step = 0;  ///< between consecutive indices if it is always the same, otherwise 0
 
-  /// All of them as at most kMostRanges ranges, otherwise none. With a period, the ranges of the first period, which
-  /// all others repeat.
+  /// All of them as at most kMostRanges ranges, otherwise none. With a period, the ranges of the first
+  /// period, which all others repeat.
   std::vector<IndexRange> ranges = {};
   std::int64_t period = 0;
 
@@ -51,11 +51,11 @@ struct WrongPattern {
   std::int64_t not_a_number = 0;  ///< other elements that are NaN or infinite where a number is expected
   std::int64_t zeros = 0;         ///< elements that are 0 where another number is expected
 
-  /// got / expected, if it is the same for all wrong elements within the margin, and the expected values differ: a
-  /// constant in place of another constant is no factor. For kRelL2.
+  /// got / expected, if it is the same for all wrong elements within the margin, and the expected values
+  /// differ: a constant in place of another constant is no factor. For kRelL2.
   std::optional<double> factor = std::nullopt;
-  /// Whether each line along the last axis is off by its own factor, the same for all its elements. Lines of equal
-  /// expected values say nothing; two others are needed. For kRelL2.
+  /// Whether each line along the last axis is off by its own factor, the same for all its elements. Lines of
+  /// equal expected values say nothing; two others are needed. For kRelL2.
   bool factor_per_line = false;
   /// got - expected under the same conditions. For kMaxAbs.
   std::optional<double> difference = std::nullopt;
@@ -109,13 +109,15 @@ class Margin {
 
 /// Compares a tensor with its reference.
 ///
-/// A NaN is right only where the reference has a NaN or where the tolerance accepts any, an infinity only where the reference has
-/// the same one; such elements then count as exact. If all reference elements are 0, the relative error is 0 or infinite.
+/// A NaN is right only where the reference has a NaN or where the tolerance accepts any, an infinity only
+/// where the reference has the same one; such elements then count as exact. If all reference elements are 0,
+/// the relative error is 0 or infinite.
 ///
 /// If the check fails, elements that are too far off count as wrong: for kMaxAbs, by more than the limit; for
 /// kRelL2, by more than limit * sqrt((e^2 + r^2) / 2), where e is the expected value of the element and r the
-/// root mean square of all expected values. If no element were that far off, rel_l2 could not exceed the limit. But a few
-/// of many are that far off by rounding alone. So if any is off by more than twice as much, only such elements count.
+/// root mean square of all expected values. If no element were that far off, rel_l2 could not exceed the
+/// limit. But a few of many are that far off by rounding alone. So if any is off by more than twice as much,
+/// only such elements count.
 ///
 /// @throws std::invalid_argument  if the numbers of elements differ
 TensorCheck compare(const Tensor& got, const std::vector<double>& expected, Tolerance tolerance);

@@ -1,5 +1,6 @@
 /// @file
-/// What is wrong with outputs that failed their check: it shows what a kernel leaves out, exchanges or reads in the wrong order.
+/// What is wrong with outputs that failed their check: it shows what a kernel leaves out, exchanges or reads
+/// in the wrong order.
 #pragma once
 
 #include <map>
@@ -27,8 +28,8 @@ std::vector<OtherProblem> other_problems(const typename P::Shape& shape, const T
 template <>
 std::vector<OtherProblem> other_problems<Softmax>(const Softmax::Shape& shape, const TensorMap& inputs);
 
-/// Without the mask; without the scale, or with it applied twice; with another head of K and V for a head of Q; with P in
-/// disorder; with_mistaken_inputs() and with_mistaken_tiles().
+/// Without the mask; without the scale, or with it applied twice; with another head of K and V for a head of
+/// Q; with P in disorder; with_mistaken_inputs() and with_mistaken_tiles().
 template <>
 std::vector<OtherProblem> other_problems<AttentionForward>(const AttentionShape& shape,
                                                            const TensorMap& inputs);
@@ -42,13 +43,13 @@ std::vector<OtherProblem> other_problems<AttentionBackward>(const AttentionShape
 template <>
 std::vector<OtherProblem> other_problems<TwoWayAttention>(const TwoWayShape& shape, const TensorMap& inputs);
 
-/// Without each of the masks, with one that is off by one or evaluated for whole tiles, and with mistakes in dropout, in
-/// modified scores and in the formulas of the gradients. None for large problems.
+/// Without each of the masks, with one that is off by one or evaluated for whole tiles, and with mistakes in
+/// dropout, in modified scores and in the formulas of the gradients. None for large problems.
 template <>
 std::vector<OtherProblem> other_problems<MaskedAttention>(const MaskedShape& shape, const TensorMap& inputs);
 
-/// The changed problems that make most wrong outputs right. Several if the outputs cannot tell them apart: with the rows
-/// of K in another order, O is the same as with those of V in that order.
+/// The changed problems that make most wrong outputs right. Several if the outputs cannot tell them apart:
+/// with the rows of K in another order, O is the same as with those of V in that order.
 std::vector<AsIf> find_problems(const TensorMap& outputs, const Check& check,
                                 const std::vector<OtherProblem>& problems);
 
@@ -56,8 +57,8 @@ std::vector<AsIf> find_problems(const TensorMap& outputs, const Check& check,
 void find_relocations(Check& check, const TensorMap& outputs, const Reference& reference,
                       const Tolerances& tolerances, const TensorMap& inputs);
 
-/// The problems that differ a little from this one and for which outputs that failed are right. None if computing their
-/// references would take long.
+/// The problems that differ a little from this one and for which outputs that failed are right. None if
+/// computing their references would take long.
 template <Problem P>
 std::vector<AsIf> find_problems(const typename P::Shape& shape, const TensorMap& inputs,
                                 const TensorMap& outputs, const Check& check) {

@@ -96,8 +96,8 @@ Reference with_fewer_keys_seen(const AttentionShape& shape, const TensorMap& inp
   return outputs;
 }
 
-/// P before its rows are divided by their sums: exp(score - maximum of its row). As in tiles of a fixed size, there are
-/// queries beyond the last one, whose scores are 0, and keys beyond the last one, which are hidden.
+/// P before its rows are divided by their sums: exp(score - maximum of its row). As in tiles of a fixed size,
+/// there are queries beyond the last one, whose scores are 0, and keys beyond the last one, which are hidden.
 class UnnormalizedP {
  public:
   UnnormalizedP(const AttentionShape& shape, const Tensor& q, const Tensor& k)
@@ -128,8 +128,8 @@ class UnnormalizedP {
 /// Where an element of P is read that belongs in a place.
 using SourceOfP = std::function<Place(Place)>;
 
-/// The outputs if P is in disorder before each row is divided by its sum, so that an element keeps the maximum of its own
-/// row.
+/// The outputs if P is in disorder before each row is divided by its sum, so that an element keeps the
+/// maximum of its own row.
 Reference with_disordered_p(const AttentionShape& shape, const TensorMap& inputs,
                             const SourceOfP& source_of) {
   TensorMap rounded = inputs;
@@ -154,8 +154,9 @@ Reference with_disordered_p(const AttentionShape& shape, const TensorMap& inputs
   return outputs;
 }
 
-/// P in 16 x 16 tiles as operand A of mma, made of two fragments C: register i of A holds elements 2 * (i % 2) and
-/// 2 * (i % 2) + 1 of the left one (i < 2) or the right one. Here, the elements are in other registers.
+/// P in 16 x 16 tiles as operand A of mma, made of two fragments C: register i of A holds elements 2 * (i %
+/// 2) and 2 * (i % 2) + 1 of the left one (i < 2) or the right one. Here, the elements are in other
+/// registers.
 std::vector<std::pair<std::string, SourceOfP>> wrong_operands() {
   // Elements of both fragments, 0 to 3 left and 4 to 7 right, in the order of the registers of A.
   using Order = std::array<int, 8>;

@@ -1,5 +1,6 @@
 /// @file
-/// What a kernel computes that takes the keys in tiles and mistakes one tile for another, or masks the wrong one.
+/// What a kernel computes that takes the keys in tiles and mistakes one tile for another, or masks the wrong
+/// one.
 #pragma once
 
 #include <vector>
@@ -10,8 +11,8 @@
 
 namespace fa {
 
-/// Forward passes of attention in which tiles of 32, 64 or 128 keys are left out, counted twice, exchanged or used in place
-/// of others, or where a mask is missing or in the wrong place. None for large problems.
+/// Forward passes of attention in which tiles of 32, 64 or 128 keys are left out, counted twice, exchanged or
+/// used in place of others, or where a mask is missing or in the wrong place. None for large problems.
 std::vector<OtherProblem> with_mistaken_tiles(const AttentionShape& shape, const TensorMap& inputs);
 
 }  // namespace fa

@@ -239,8 +239,8 @@ class MistakenMasks {
 
   // --- tiles
 
-  /// What a mask leaves if each pair of a query and a key is asked about its tile: whether the mask leaves any of its pairs,
-  /// or all of them. Tiles end with the last query.
+  /// What a mask leaves if each pair of a query and a key is asked about its tile: whether the mask leaves
+  /// any of its pairs, or all of them. Tiles end with the last query.
   std::pair<Seen, Seen> any_and_all(const Seen& seen, TileSize size) const {
     const std::int64_t tiles_of_head = (shape_.seq_q + size.rows - 1) / size.rows, cols = keys_ / size.cols;
     const std::int64_t heads = rows_ / shape_.seq_q;

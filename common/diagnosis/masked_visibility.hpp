@@ -28,7 +28,8 @@ struct MistakenMask {
   SeenPairs seen;
 };
 
-/// Without each of the masks, or with one that is off by one, misread, or applied to whole tiles. Each changes something.
+/// Without each of the masks, or with one that is off by one, misread, or applied to whole tiles. Each
+/// changes something.
 std::vector<MistakenMask> mistaken_masks(const MaskedShape& shape);
 
 }  // namespace fa

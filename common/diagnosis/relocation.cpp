@@ -90,7 +90,8 @@ class Search {
     elements_ = std::move(sample);
   }
 
-  /// Looks for values in this tensor from now on, and measures how often a value is found in a place at random.
+  /// Looks for values in this tensor from now on, and measures how often a value is found in a place at
+  /// random.
   void use(const Source& source) {
     source_ = &source;
     margin_.emplace(source.values, tolerance_);
@@ -109,7 +110,8 @@ class Search {
     return std::abs(double(got_.data[std::size_t(element)]) - value) <= margin_->of(value);
   }
 
-  /// @param choices  how many rules of this kind there are: the more, the likelier one of them holds by chance
+  /// @param choices  how many rules of this kind there are: the more, the likelier one of them holds by
+  ///   chance
   template <class SourceOf>
   void try_rule(Relocation rule, double choices, SourceOf source_of) {
     if (chance_ > kMostCommon) return;

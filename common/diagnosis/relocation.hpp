@@ -1,5 +1,6 @@
 /// @file
-/// Where else the values of wrong elements belong: right numbers in wrong places show which indices a kernel mixes up.
+/// Where else the values of wrong elements belong: right numbers in wrong places show which indices a kernel
+/// mixes up.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +43,8 @@ struct Relocation {
   double share = 0;  ///< of the wrong elements for which it holds, except those that are 0 or not finite
 };
 
-/// Finds the rule that holds for most wrong elements of an output that failed; nothing if none holds for three of four,
-/// or if it could be chance. Looks at 2048 of the wrong elements at most.
+/// Finds the rule that holds for most wrong elements of an output that failed; nothing if none holds for
+/// three of four, or if it could be chance. Looks at 2048 of the wrong elements at most.
 ///
 /// @param name        the output
 /// @param references  of all outputs

@@ -1,7 +1,8 @@
 """gdb for kernels on the simulator: gdb -x common/gpusim/gdb.py --args PROGRAM ARGUMENT...
 
-Sets GPUSIM_DEBUG, stops at each defect in the kernel's own frame, and says at each stop which simulated thread it is.
-`bt` leaves out the frames of the simulator, of the harness and of libraries; `bt -no-filters` shows them.
+Sets GPUSIM_DEBUG, stops at each defect in the kernel's own frame, and says at each stop which simulated
+thread it is. `bt` leaves out the frames of the simulator, of the harness and of libraries; `bt -no-filters`
+shows them.
 """
 
 import re
@@ -113,9 +114,7 @@ for command in (
     "set print inferior-events off",
     "set print thread-events off",
     "handle SIGFPE nostop noprint pass",  # the simulator looks at each: runtime/local_reads.hpp
-    *(
-        f"skip -gfi *{part}*" for part in (*RUNTIME, *LIBRARIES)
-    ),  # `step` stays in kernels
+    *(f"skip -gfi *{part}*" for part in (*RUNTIME, *LIBRARIES)),  # `step` stays in kernels
 ):
     gdb.execute(command, to_string=True)
 Defect()

@@ -1,8 +1,8 @@
 /// @file
 /// Host interface of the simulator: names for allocations, and the report of what kernels did.
 ///
-/// A program that uses only the CUDA runtime API needs none of this: at exit, the simulator then prints the defects
-/// to standard error and makes the exit status non-zero.
+/// A program that uses only the CUDA runtime API needs none of this: at exit, the simulator then prints the
+/// defects to standard error and makes the exit status non-zero.
 #pragma once
 
 #include <cstddef>
@@ -41,26 +41,28 @@ struct SharedCounters {
 struct OpCounters {
   std::int64_t barriers = 0, warp_barriers = 0, shuffles = 0, votes = 0;
   std::int64_t cluster_barriers = 0;  ///< arrivals, once per warp
-  /// Products of 16-bit matrices, as instructions: mma.m16n8k16 once per warp, wgmma.m64nNk16 once per warpgroup.
+  /// Products of 16-bit matrices, as instructions: mma.m16n8k16 once per warp, wgmma.m64nNk16 once per
+  /// warpgroup.
   std::int64_t mma = 0, wgmma = 0;
   /// All of them in units of 16 x 8 x 16: an mma counts 1, a wgmma N / 2.
   std::int64_t mma_units = 0;
   /// Copies that the copy engine makes: boxes of tensors, and runs of contiguous bytes.
   std::int64_t bulk_loads = 0, bulk_stores = 0;
   std::int64_t bulk_load_bytes = 0;  ///< that land in shared memory: whole boxes, zeros included
-  /// Instructions of warps, in the way of `barriers`. A named barrier counts for those that wait there and those that
-  /// only arrive.
+  /// Instructions of warps, in the way of `barriers`. A named barrier counts for those that wait there and
+  /// those that only arrive.
   std::int64_t mbarrier_waits = 0, mbarrier_arrivals = 0, named_barriers = 0;
   std::int64_t votes_beside_products = 0;  ///< of the votes, those of warps with a wgmma in flight
-  /// Loads, stores and atomic operations of warps with a wgmma in flight, on any memory, once per instruction.
+  /// Loads, stores and atomic operations of warps with a wgmma in flight, on any memory, once per
+  /// instruction.
   std::int64_t accesses_beside_products = 0;
   std::int64_t arrivals_beside_products = 0;  ///< of the mbarrier_arrivals, those of such warps
-  /// Kernels that may run during a transfer to or from another device: one that was enqueued before them, and for which their
-  /// stream does not wait.
+  /// Kernels that may run during a transfer to or from another device: one that was enqueued before them, and
+  /// for which their stream does not wait.
   std::int64_t kernels_beside_transfers = 0;
-  /// Groups of asynchronous copies or of products, once per warp, that have been waited for too early: their threads have
-  /// executed another wait that covers them before anything of them was read for the first time. A group of products
-  /// counts only if the first wait has finished an older one as well.
+  /// Groups of asynchronous copies or of products, once per warp, that have been waited for too early: their
+  /// threads have executed another wait that covers them before anything of them was read for the first time.
+  /// A group of products counts only if the first wait has finished an older one as well.
   std::int64_t over_waited = 0;
 };
 
@@ -76,8 +78,8 @@ enum class DefectKind {
   kWgmma          ///< misuse of the products of a warpgroup and their registers
 };
 
-/// "race", "out_of_bounds", "misaligned", "uninitialized_read", "barrier_divergence", "unsupported", "misuse",
-/// "missing_fence", "wgmma".
+/// "race", "out_of_bounds", "misaligned", "uninitialized_read", "barrier_divergence", "unsupported",
+/// "misuse", "missing_fence", "wgmma".
 const char* name_of(DefectKind kind);
 
 /// One defect: all hazards between the same pair of source lines.
@@ -94,8 +96,9 @@ struct Report {
   SharedCounters shared;
   OpCounters ops;
   std::map<std::string, std::int64_t> early_waits;  ///< ops.over_waited, by the source line of the wait
-  /// With GPUSIM_PROFILE=1: the basic blocks (code without a jump) that threads have run through in each function of a kernel
-  /// and in those that it calls, also if they are inlined, once per thread. Empty without. Depends on the compiler.
+  /// With GPUSIM_PROFILE=1: the basic blocks (code without a jump) that threads have run through in each
+  /// function of a kernel and in those that it calls, also if they are inlined, once per thread. Empty
+  /// without. Depends on the compiler.
   std::map<std::string, std::int64_t> blocks_of_function;
   std::vector<Defect> defects;
 
@@ -116,13 +119,15 @@ void account_link(int peer, std::int64_t sent_bytes, std::int64_t received_bytes
 /// Returns the report of all launches since the last call, and starts a new one.
 Report take_report();
 
-/// The defects as text, with "========= " before every line and the summary line that compute-sanitizer ends with.
+/// The defects as text, with "========= " before every line and the summary line that compute-sanitizer ends
+/// with.
 std::string format_defects(const Report& report);
 
 /// Gives an allocation the name under which reports show it. @param pointer  what cudaMalloc returned
 void name_allocation(const void* pointer, const std::string& name);
 
-/// The same for a tensor that begins at the pointer, whose allocation may be larger: recordings show its elements.
+/// The same for a tensor that begins at the pointer, whose allocation may be larger: recordings show its
+/// elements.
 /// @param shape  row-major    @param type  of an element: "f32", "f16", "bf16", "i32", ...
 void name_allocation(const void* pointer, const std::string& name, const std::vector<std::int64_t>& shape,
                      const std::string& type);
@@ -133,8 +138,8 @@ void mark_uninitialized(const void* pointer, std::size_t bytes);
 /// The rule that the latest call of cuTensorMapEncodeTiled() has broken; empty if it succeeded.
 std::string last_tensor_map_error();
 
-/// Why GPUSIM_DEVICE names no device that can be emulated; nothing if it does, or is not set. A program that does not
-/// ask ends with this message and status 2 when it uses the device.
+/// Why GPUSIM_DEVICE names no device that can be emulated; nothing if it does, or is not set. A program that
+/// does not ask ends with this message and status 2 when it uses the device.
 std::optional<std::string> why_no_device();
 
 // For library routines that the simulator computes on the host instead of in a kernel.
@@ -142,8 +147,8 @@ std::optional<std::string> why_no_device();
 /// A routine begins, in a stream: what is accounted from now on belongs to it. @param stream  a cudaStream_t
 void begin_routine(const void* stream, const std::string& routine);
 
-/// Counts and checks one read of each byte of a range, under the name of its allocation: bytes, sectors, and one
-/// request for each 512 bytes, the most that the 32 lanes of a warp can request at once.
+/// Counts and checks one read of each byte of a range, under the name of its allocation: bytes, sectors, and
+/// one request for each 512 bytes, the most that the 32 lanes of a warp can request at once.
 ///
 /// Reading outside an allocation, or what nothing has written, is a defect.
 ///

@@ -1,6 +1,6 @@
 /// @file
-/// What cuTensorMapEncodeTiled() demands. The driver says only that an argument is invalid; this says which one, and why. It
-/// needs <cuda.h>, of the simulator or of CUDA, and nothing else.
+/// What cuTensorMapEncodeTiled() demands. The driver says only that an argument is invalid; this says which
+/// one, and why. It needs <cuda.h>, of the simulator or of CUDA, and nothing else.
 #pragma once
 
 #include <cuda.h>
@@ -49,7 +49,8 @@ inline std::string hexadecimal(const void* address) {
 
 }  // namespace tensor_map_rules
 
-/// The rule that these arguments of cuTensorMapEncodeTiled() break, with the value that breaks it. Empty if there is none.
+/// The rule that these arguments of cuTensorMapEncodeTiled() break, with the value that breaks it. Empty if
+/// there is none.
 inline std::string broken_tensor_map_rule(const CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank,
                                           const void* address, const cuuint64_t* dims,
                                           const cuuint64_t* strides, const cuuint32_t* box,

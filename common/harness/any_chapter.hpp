@@ -1,5 +1,6 @@
 /// @file
-/// What the harness defines for each problem: a chapter whose problem type is hidden. Softmax is apart from the others
+/// What the harness defines for each problem: a chapter whose problem type is hidden. Softmax is apart from
+/// the others
 /// (*_chapter.cpp), so that its chapters need nothing of attention.
 #pragma once
 

@@ -16,7 +16,8 @@
 
 namespace fa {
 
-/// Sizes and random numbers, or a file for every input tensor. @tparam P  a problem whose Shape is an AttentionShape
+/// Sizes and random numbers, or a file for every input tensor.
+/// @tparam P  a problem whose Shape is an AttentionShape
 template <class P>
 class AttentionOptions {
  public:

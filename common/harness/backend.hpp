@@ -1,6 +1,6 @@
 /// @file
-/// What the harness must do differently on a GPU and on the simulator. backend_cuda.cu and backend_sim.cpp define
-/// the same functions; CMake links one of them.
+/// What the harness must do differently on a GPU and on the simulator. backend_cuda.cu and backend_sim.cpp
+/// define the same functions; CMake links one of them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,11 +23,12 @@ std::string_view name();
 /// The reason why no kernel can run here, and what to do about it; nothing if kernels can run.
 std::optional<std::string> why_unusable();
 
-/// Why a variable of the environment that chooses the device is unusable; nothing if there is none, or it is fine.
+/// Why a variable of the environment that chooses the device is unusable; nothing if there is none, or it is
+/// fine.
 std::optional<std::string> bad_setting();
 
-/// The variables of the environment, as NAME=value for a shell, that a run of this program in a debugger needs as well; nothing if no
-/// debugger can stop at its defects, or if it runs in one.
+/// The variables of the environment, as NAME=value for a shell, that a run of this program in a debugger
+/// needs as well; nothing if no debugger can stop at its defects, or if it runs in one.
 std::optional<std::vector<std::string>> debug_settings();
 
 /// The device as reports show it: "NVIDIA H100 80GB HBM3", "simulator", "simulator (Tesla T4)".
@@ -36,8 +37,8 @@ std::string device_name();
 /// Whether a failed call means that the device or the driver is unusable, rather than that a kernel is wrong.
 bool is_device_missing(cudaError_t error);
 
-/// Bytes of host memory that each byte of device memory takes: 0 on a GPU; on the simulator, the byte itself and
-/// the data recorded about it.
+/// Bytes of host memory that each byte of device memory takes: 0 on a GPU; on the simulator, the byte itself
+/// and the data recorded about it.
 int host_bytes_per_device_byte();
 
 /// Gives an allocation the name under which counters and defects show it.
@@ -59,7 +60,8 @@ struct Observation {
 /// Returns the observation and starts a new one.
 Observation take_observation();
 
-/// Bytes that this process has sent to the devices of others since the last call; nothing if nobody counts them.
+/// Bytes that this process has sent to the devices of others since the last call; nothing if nobody counts
+/// them.
 std::optional<std::int64_t> take_sent_bytes();
 
 /// Whether times are meaningful here.

@@ -45,26 +45,26 @@ struct Variant {
   /// Why this variant cannot run a shape, naming the option and a valid value; empty if it can.
   std::function<std::optional<Refusal>(const typename P::Shape&)> refuse{};  // `= {}` crashes g++ 12 here
 
-  /// Whether tensors may have any strides that are multiples of 16 bytes; if not, the harness refuses all that are not
-  /// dense.
+  /// Whether tensors may have any strides that are multiples of 16 bytes; if not, the harness refuses all
+  /// that are not dense.
   bool takes_strides = false;
 
   /// Whether V and O may have other widths than Q and K; if not, the harness refuses these.
   bool takes_other_widths = false;
 
-  /// What the kernels need from the device for a shape that `refuse` accepts; empty if every device has it. The harness
-  /// refuses to run the variant on other devices.
+  /// What the kernels need from the device for a shape that `refuse` accepts; empty if every device has it.
+  /// The harness refuses to run the variant on other devices.
   std::function<DeviceNeeds(const typename P::Shape&)> needs{};
 
-  /// Enqueues what the kernels depend on: for a backward pass, the forward pass. It runs before `launch`; its bytes
-  /// are counted, but it is not timed.
+  /// Enqueues what the kernels depend on: for a backward pass, the forward pass. It runs before `launch`; its
+  /// bytes are counted, but it is not timed.
   std::function<void(const typename P::Args&, cudaStream_t)> before{};
 
   /// Whether the same inputs always give the same bits, because the order of every sum is fixed.
   bool repeatable = true;
 
-  /// Tensors that the kernels leave in HBM for one another (S and P of standard attention, ...); empty if there
-  /// are none. The launch finds their addresses by name, and the formula counts their bytes.
+  /// Tensors that the kernels leave in HBM for one another (S and P of standard attention, ...); empty if
+  /// there are none. The launch finds their addresses by name, and the formula counts their bytes.
   std::function<std::vector<TensorSpec>(const typename P::Shape&)> workspace{};
 
   /// Why this variant is declared to give wrong results on these inputs; empty if they must be right.

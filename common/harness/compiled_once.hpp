@@ -1,6 +1,6 @@
 /// @file
-/// Templates of the standard library that every chapter.cu needs, compiled once, in the harness: a part of the chapters'
-/// precompiled headers.
+/// Templates of the standard library that every chapter.cu needs, compiled once, in the harness: a part of
+/// the chapters' precompiled headers.
 #pragma once
 
 #include <cuda_runtime.h>

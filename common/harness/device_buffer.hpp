@@ -29,7 +29,8 @@ class DeviceBuffer {
   /// Copies the whole buffer to the host.
   void download(void* to) const;
 
-  /// Fills the buffer with 0xFF bytes, which are NaNs, and makes reading them a defect if the backend checks that.
+  /// Fills the buffer with 0xFF bytes, which are NaNs, and makes reading them a defect if the backend checks
+  /// that.
   void poison();
 
   /// Whether the bytes before and after the buffer are unchanged.

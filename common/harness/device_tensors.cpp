@@ -130,7 +130,8 @@ const char* short_name(DType dtype) {
   return "?";
 }
 
-/// The lengths of the tensor of which this one is a slice, as it lies in memory: the dimension with the largest stride first.
+/// The lengths of the tensor of which this one is a slice, as it lies in memory: the dimension with the
+/// largest stride first.
 std::vector<std::int64_t> shape_in_memory(const TensorSpec& spec) {
   if (spec.strides.empty()) return spec.shape;
   std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride and length

@@ -12,10 +12,10 @@
 
 namespace fa {
 
-/// A filled buffer for each input, and a poisoned one for each output and each tensor of the workspace, so that
-/// whatever a kernel forgets to write is a NaN. The buffers have the names and the element types of the tensors:
-/// fp32 values from the host are rounded to nearest on the way in, and widened on the way out. What lies between the rows of
-/// a tensor with strides is poisoned as well.
+/// A filled buffer for each input, and a poisoned one for each output and each tensor of the workspace, so
+/// that whatever a kernel forgets to write is a NaN. The buffers have the names and the element types of the
+/// tensors: fp32 values from the host are rounded to nearest on the way in, and widened on the way out. What
+/// lies between the rows of a tensor with strides is poisoned as well.
 class DeviceTensors {
  public:
   /// @param guard  bytes around each buffer that overrun() checks

@@ -23,8 +23,8 @@ void write_file(const std::filesystem::path& path, const std::function<void(std:
 /// @throws UsageError  naming the option and the file, if it will fail
 void require_writable(std::string_view option, const std::filesystem::path& path);
 
-/// The folder of --out. The constructor creates it, and the destructor removes it if it is still empty, so that a
-/// run that is refused later leaves nothing behind.
+/// The folder of --out. The constructor creates it, and the destructor removes it if it is still empty, so
+/// that a run that is refused later leaves nothing behind.
 class OutputFolder {
  public:
   /// @param option  for the message: "--out"

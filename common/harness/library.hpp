@@ -1,7 +1,7 @@
 /// @file
-/// A chapter as a shared library, so that another program can launch its kernels on its own memory: from Python, as
-/// operators of PyTorch, or to time them and PyTorch's kernels in one process on the same tensors. The caller is
-/// python/fa_tutorial/chapter_library.py.
+/// A chapter as a shared library, so that another program can launch its kernels on its own memory: from
+/// Python, as operators of PyTorch, or to time them and PyTorch's kernels in one process on the same tensors.
+/// The caller is python/fa_tutorial/chapter_library.py.
 ///
 /// Nothing throws. A function that fails returns null, false or -1; fa_reason() and fa_error() say why.
 #pragma once
@@ -15,8 +15,8 @@ extern "C" {
 /// Changes with struct FaAttention and with the meaning of a function. The caller has the same number.
 constexpr int kFaInterface = 5;
 
-/// Elements from one batch, head or row of a tensor to the next; those of a dimension of length 1 do not matter. The elements
-/// of a row are neighbours.
+/// Elements from one batch, head or row of a tensor to the next; those of a dimension of length 1 do not
+/// matter. The elements of a row are neighbours.
 struct FaStrides {
   std::int64_t batch, head, row;
 };
@@ -50,12 +50,12 @@ int fa_cuda_version();
 /// The names of the variants, one per line. Null if this fails.
 const char* fa_variants();
 
-/// The bytes that a variant needs in addition to the tensors whose addresses are given. -1 if it refuses. Nothing reads at
-/// the addresses.
+/// The bytes that a variant needs in addition to the tensors whose addresses are given. -1 if it refuses.
+/// Nothing reads at the addresses.
 std::int64_t fa_workspace_bytes(const char* variant, const FaAttention* given);
 
-/// Prepares a variant for a problem: allocates its workspace and runs what must come before it, unless the caller has
-/// done so. Null if the variant refuses.
+/// Prepares a variant for a problem: allocates its workspace and runs what must come before it, unless the
+/// caller has done so. Null if the variant refuses.
 void* fa_bind(const char* variant, const FaAttention* given);
 
 /// Enqueues the kernels of a variant that fa_bind() returned.

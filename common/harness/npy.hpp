@@ -31,9 +31,9 @@ struct Axis {
 /// Reads a tensor; float16 is widened to float32, which is exact.
 ///
 /// @param axes  the expected shape: as many dimensions, each at least 1 long
-/// @throws NpyError  if the file is missing, not a regular file, not in the .npy format, in Fortran order, not as
-///   long as its header says, or if it has a different shape or an element type other than little-endian float32
-///   or float16
+/// @throws NpyError  if the file is missing, not a regular file, not in the .npy format, in Fortran order,
+///   not as long as its header says, or if it has a different shape or an element type other than
+///   little-endian float32 or float16
 Tensor read_npy(const std::filesystem::path& path, const std::vector<Axis>& axes);
 
 /// Reads whole numbers: int32, int64, uint8 or bool, which is 0 or 1.

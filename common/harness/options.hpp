@@ -30,8 +30,8 @@ struct RunOptions {
   bool json_to_stdout() const { return json == "-"; }
 };
 
-/// Parses the command line, including the options of the problem, and checks whatever it can without reading a
-/// file. Prints the help to `out` on request.
+/// Parses the command line, including the options of the problem, and checks whatever it can without reading
+/// a file. Prints the help to `out` on request.
 ///
 /// @param run  receives the options of its problem
 /// @return     nothing if the help was printed
@@ -46,8 +46,8 @@ std::optional<RunOptions> parse_command_line(const ChapterProgram& chapter, Chap
 CLI::Option* add_text(CLI::App& app, const std::string& name, std::optional<std::string>& target,
                       const std::string& help);
 
-/// Adds an option that takes a decimal whole number that fits the type: int, std::int64_t or std::uint64_t. Any other
-/// text is refused with a one-line message; the valid range is checked elsewhere.
+/// Adds an option that takes a decimal whole number that fits the type: int, std::int64_t or std::uint64_t.
+/// Any other text is refused with a one-line message; the valid range is checked elsewhere.
 template <class Integer>
 CLI::Option* add_whole_number(CLI::App& app, const std::string& name, std::optional<Integer>& target,
                               const std::string& help);

@@ -24,8 +24,8 @@ struct GivenProblem {
   std::function<TensorMap()> make_inputs;  ///< call once; may take a while
 };
 
-/// The options of a problem. Specialised for each problem, with the members below; the object must outlive the
-/// parsing.
+/// The options of a problem. Specialised for each problem, with the members below; the object must outlive
+/// the parsing.
 template <Problem P>
 class ProblemOptions;
 // {
@@ -34,7 +34,8 @@ class ProblemOptions;
 //   void add_to(CLI::App& app);
 //
 //   /// Checks the options and reads the files that they name.
-//   /// @param runs  whether all requested variants can run a shape, which determines the default of a missing option
+//   /// @param runs  whether all requested variants can run a shape, which determines the default of a
+//                    missing option
 //   /// @throws UsageError  naming the option
 //   GivenProblem<P> read(const std::function<bool(const typename P::Shape&)>& runs) const;
 // };

@@ -52,7 +52,8 @@ std::vector<VariantResult> run_all(ChapterRun& run, const ChapterProgram& chapte
   return results;
 }
 
-/// "./learn debug 02 --variant all --rows 8", which stops at the defects of this run. Its files are not written.
+/// "./learn debug 02 --variant all --rows 8", which stops at the defects of this run. Its files are not
+/// written.
 std::string debug_command(const ChapterProgram& chapter, int argc, const char* const* argv) {
   const auto settings = backend::debug_settings();
   if (!settings) return "";

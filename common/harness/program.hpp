@@ -40,7 +40,8 @@ class ChapterRun {
 
   /// Reads the input files and checks everything that can be checked before anything is computed.
   ///
-  /// @param variants  indices of those to run     @param checked  the part of the outputs to compute a reference for
+  /// @param variants  indices of those to run
+  /// @param checked  the part of the outputs to compute a reference for
   /// @param skip      leave out those that refuse the problem, if others do not; accept those for which the
   ///                  device lacks something, which run() then skips
   /// @return          those that will run

@@ -43,14 +43,16 @@ struct Report {
 };
 
 /// Writes the table, at most 100 columns wide, then what is wrong with each variant, then all defects in
-/// full, with the command that stops a debugger at them. Columns for which the backend has no values are left out.
+/// full, with the command that stops a debugger at them. Columns for which the backend has no values are left
+/// out.
 void print(std::ostream& out, const Report& report);
 
-/// The report as the text of one JSON object, without a newline at the end. Values that a backend cannot determine
-/// are absent; a number that is not finite is null.
+/// The report as the text of one JSON object, without a newline at the end. Values that a backend cannot
+/// determine are absent; a number that is not finite is null.
 std::string to_json(const Report& report);
 
-/// The same of a run that was refused: {"refused": {"text": .., "reason": .., "variant": ..}}. The text names no variant.
+/// The same of a run that was refused: {"refused": {"text": .., "reason": .., "variant": ..}}. The text names
+/// no variant.
 std::string to_json(const UsageError& error);
 
 }  // namespace fa

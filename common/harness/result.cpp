@@ -12,8 +12,8 @@
 namespace fa {
 namespace {
 
-/// One sentence for each tensor and direction in which the two differ, or, if the formula says `at_least`, in which fewer
-/// bytes were counted. A tensor that one of them lacks counts as 0 bytes.
+/// One sentence for each tensor and direction in which the two differ, or, if the formula says `at_least`, in
+/// which fewer bytes were counted. A tensor that one of them lacks counts as 0 bytes.
 std::vector<std::string> differences(const Traffic& predicted, const Traffic& counted) {
   std::set<std::string> names;
   for (const auto& [name, bytes] : predicted.tensors) names.insert(name);

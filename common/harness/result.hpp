@@ -28,27 +28,27 @@ struct SharedCounters {
   }
 };
 
-/// The counts of one run, from a backend that counts. A sector is 32 aligned bytes of global memory, a request one
-/// instruction of a warp, a barrier one __syncthreads() of a warp.
+/// The counts of one run, from a backend that counts. A sector is 32 aligned bytes of global memory, a
+/// request one instruction of a warp, a barrier one __syncthreads() of a warp.
 struct Counters {
   Traffic traffic = {};
   std::int64_t read_sectors = 0, write_sectors = 0, atomic_sectors = 0;
   std::int64_t read_requests = 0, write_requests = 0;
   SharedCounters shared = {};
-  /// Matrix products, as instructions: mma.m16n8k16 once per warp, wgmma.m64nNk16 once per warpgroup; and all of them in units
-  /// of 16 x 8 x 16.
+  /// Matrix products, as instructions: mma.m16n8k16 once per warp, wgmma.m64nNk16 once per warpgroup; and all
+  /// of them in units of 16 x 8 x 16.
   std::int64_t mma = 0, wgmma = 0, mma_units = 0;
   std::int64_t barriers = 0, shuffles = 0, votes = 0;
-  /// Copies by the copy engine, and the bytes that land in shared memory, zeros included; instructions of warps that wait
-  /// for an mbarrier, that arrive at one, and that come to a named barrier.
+  /// Copies by the copy engine, and the bytes that land in shared memory, zeros included; instructions of
+  /// warps that wait for an mbarrier, that arrive at one, and that come to a named barrier.
   std::int64_t bulk_loads = 0, bulk_stores = 0, bulk_load_bytes = 0;
   std::int64_t mbarrier_waits = 0, mbarrier_arrivals = 0, named_barriers = 0;
   std::int64_t votes_beside_products = 0;     ///< of the votes, those of warps with a wgmma in flight
   std::int64_t accesses_beside_products = 0;  ///< loads, stores and atomic operations of such warps
   std::int64_t arrivals_beside_products = 0;  ///< of the mbarrier_arrivals, those of such warps
   std::int64_t kernels_beside_transfers = 0;  ///< kernels that may run during a transfer enqueued before them
-  /// Groups of asynchronous copies, once per warp, that a wait has covered although a later one, before their first use,
-  /// would have been enough.
+  /// Groups of asynchronous copies, once per warp, that a wait has covered although a later one, before their
+  /// first use, would have been enough.
   std::int64_t over_waited = 0;
   std::map<std::string, std::int64_t> early_waits = {};         ///< the same, by the source line of that wait
   std::map<std::string, std::int64_t> blocks_of_function = {};  ///< gpusim::Report's, with GPUSIM_PROFILE=1
@@ -59,8 +59,8 @@ struct Counters {
 
 /// A defect in a kernel, found by the backend's checks.
 struct Defect {
-  std::string
-      kind;  ///< race, out_of_bounds, misaligned, uninitialized_read, barrier_divergence, unsupported, wgmma, ..
+  std::string kind;     ///< race, out_of_bounds, misaligned, uninitialized_read, barrier_divergence,
+                        ///< unsupported, wgmma, ..
   std::string message;  ///< one or more lines
   std::int64_t count = 0;
 };
@@ -122,16 +122,16 @@ struct VariantResult {
   std::optional<BenchResult> bench = std::nullopt;
   TensorMap outputs = {};  ///< empty if the kernel did not finish
 
-  /// The first of these that applies: skipped, did not run, has defects, wrong, traffic differs, fails as declared,
-  /// ok.
+  /// The first of these that applies: skipped, did not run, has defects, wrong, traffic differs, fails as
+  /// declared, ok.
   Verdict verdict() const;
 
   /// Whether nothing is wrong except what was declared, so that the exit status does not become 1.
   bool ok() const { return verdict() <= Verdict::kSkipped; }
 
-  /// What is wrong apart from defects, in one sentence each, without the variant's name: why the kernel did not
-  /// run, a wrong element of each wrong output, and both numbers for each tensor whose bytes differ from the
-  /// formula.
+  /// What is wrong apart from defects, in one sentence each, without the variant's name: why the kernel did
+  /// not run, a wrong element of each wrong output, and both numbers for each tensor whose bytes differ from
+  /// the formula.
   std::vector<std::string> complaints() const;
 
   /// All complaints and the first line of each defect; empty when ok(): `EXPECT_EQ(result.complaint(), "")`.

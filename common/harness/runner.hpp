@@ -36,16 +36,18 @@ using Launch = std::function<void(cudaStream_t)>;
 
 /// Launches a kernel, waits for it, and fills in the observations: failure, counters, defects, outputs.
 ///
-/// If the device stops the kernel or refuses to launch it, or if it writes outside of tensors that have guards, the
-/// result records a failure; no exception is thrown.
+/// If the device stops the kernel or refuses to launch it, or if it writes outside of tensors that have
+/// guards, the result records a failure; no exception is thrown.
 /// @throws DeviceError  if the device itself is not usable
 void execute(const Launch& launch, const DeviceTensors& tensors, VariantResult& result);
 
-/// The number of sets of buffers that the timed launches rotate through: enough that together they exceed twice the
-/// L2 cache, but no more than there are launches or than fit into 9/10 of the free memory, and at least one.
+/// The number of sets of buffers that the timed launches rotate through: enough that together they exceed
+/// twice the L2 cache, but no more than there are launches or than fit into 9/10 of the free memory, and at
+/// least one.
 std::size_t count_sets(std::size_t bytes_of_set, int launches);
 
-/// The speeds that follow from a time. @param bytes  all inputs and outputs once    @param flops  0: not counted
+/// The speeds that follow from a time.
+/// @param bytes  all inputs and outputs once    @param flops  0: not counted
 BenchResult evaluate(const Timing& time, std::size_t bytes, double flops, double copy_gb_per_s);
 
 /// The tensors that a variant needs in device memory in addition to inputs and outputs.
@@ -108,7 +110,8 @@ std::optional<Refusal> why_refused(const Variant<P>& variant, const typename P::
 /// Runs one variant once.
 ///
 /// @param reference  the expected outputs; null: they are not checked
-/// @param guard  bytes around each tensor that must not change: for a GPU, where nothing else detects such writes
+/// @param guard  bytes around each tensor that must not change: for a GPU, where nothing else detects such
+///   writes
 /// @throws Refused  if the variant refuses the shape, or the device lacks something
 /// @throws DeviceError  if the device is not usable or does not have enough memory
 template <Problem P>

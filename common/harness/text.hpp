@@ -24,8 +24,8 @@ std::string in_lines(const std::vector<std::string>& words, std::size_t width);
 /// The word as a shell reads it: in quotes, if it has characters that mean something to a shell.
 std::string in_shell(const std::string& word);
 
-/// The word that is most like `word`, if at most a third of the characters have to be changed, added or removed; otherwise
-/// an empty one.
+/// The word that is most like `word`, if at most a third of the characters have to be changed, added or
+/// removed; otherwise an empty one.
 std::string closest(const std::string& word, const std::vector<std::string>& words);
 
 /// Two significant digits, short: "3.1e-7", "2e-6", "0", "nan".

@@ -7,7 +7,9 @@ from pathlib import Path
 
 
 def checkout() -> Path:
-    """The tree that the kernels belong to: around this file, or the one that the package was installed from."""
+    """The tree that the kernels belong to: around this file, or the one that the package was installed
+    from.
+    """
     around = Path(__file__).resolve().parents[2]
     if (around / "chapters").is_dir():
         return around

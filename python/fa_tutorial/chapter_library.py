@@ -44,11 +44,10 @@ class FaAttention(ctypes.Structure):
     ]
 
 
-def describe(
-    tensors: dict[str, torch.Tensor], causal: bool, scale: float
-) -> FaAttention:
-    """The problem of these tensors: q [batch, heads, seq_q, head_dim], k [batch, kv_heads, seq_k, head_dim], v [batch, kv_heads,
-    seq_k, head_dim_v], and others of TENSORS. The elements of a row must be neighbours; the library refuses other strides that a variant does not take."""
+def describe(tensors: dict[str, torch.Tensor], causal: bool, scale: float) -> FaAttention:
+    """The problem of these tensors: q [batch, heads, seq_q, head_dim], k [batch, kv_heads, seq_k, head_dim],
+    v [batch, kv_heads, seq_k, head_dim_v], and others of TENSORS. The elements of a row must be neighbours;
+    the library refuses other strides that a variant does not take."""
     q, k = tensors["q"], tensors["k"]
     return FaAttention(
         batch=q.shape[0],
@@ -96,7 +95,9 @@ class BoundVariant:
 
 
 class ChapterLibrary:
-    """libchNN_name.so. @throws FileNotFoundError, RuntimeError  if it is not built, or not for this package or PyTorch"""
+    """libchNN_name.so. @throws FileNotFoundError, RuntimeError  if it is not built, or not for this package
+    or PyTorch
+    """
 
     def __init__(self, chapter: str):
         path = builds.library(chapter)
@@ -188,7 +189,9 @@ def run(
     causal: bool,
     scale: float,
 ) -> None:
-    """Enqueues a variant on the current stream of the tensors' device. Its workspace comes from PyTorch's allocator."""
+    """Enqueues a variant on the current stream of the tensors' device. Its workspace comes from PyTorch's
+    allocator.
+    """
     device = tensors["q"].device
     library = load(chapter)
     with torch.cuda.device(device):

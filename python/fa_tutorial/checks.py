@@ -17,15 +17,12 @@ def _listed(shape: torch.Size) -> str:
 
 def is_expanded(tensor: torch.Tensor) -> bool:
     """Whether elements share memory, as those of an expanded tensor do."""
-    return any(
-        stride == 0 and size > 1
-        for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
-    )
+    return any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def rows_are_whole(tensor: torch.Tensor) -> bool:
-    """Whether the tensor is dense, or each row is in one piece and begins at a multiple of ALIGNMENT bytes if the tensor does.
-    The other strides may be any, also those of an expanded tensor, which are 0."""
+    """Whether the tensor is dense, or each row is in one piece and begins at a multiple of ALIGNMENT bytes if
+    the tensor does. The other strides may be any, also those of an expanded tensor, which are 0."""
     multiple = ALIGNMENT // tensor.element_size()
     *outer, of_rows = zip(tensor.shape, tensor.stride(), strict=True)
     # Strides before sizes: torch.compile may not know a size.
@@ -38,21 +35,15 @@ def rows_are_whole(tensor: torch.Tensor) -> bool:
 def require_readable(name: str, tensor: torch.Tensor) -> None:
     """Raises one sentence unless kernels can read the tensor where it is."""
     if tensor.layout != torch.strided:
-        raise ValueError(
-            f"{name} has the layout {tensor.layout}: it must be dense, try to_dense()"
-        )
+        raise ValueError(f"{name} has the layout {tensor.layout}: it must be dense, try to_dense()")
     if tensor.dtype not in DTYPES:
-        raise TypeError(
-            f"{name} is {tensor.dtype}: it must be float32, float16 or bfloat16"
-        )
+        raise TypeError(f"{name} is {tensor.dtype}: it must be float32, float16 or bfloat16")
     if tensor.dim() != 4:
         raise ValueError(
             f"{name} has the shape {_listed(tensor.shape)}: it must be [batch, heads, sequence, head_dim]"
         )
     if tensor.shape[3] == 0:
-        raise ValueError(
-            f"{name} has the shape {_listed(tensor.shape)}: head_dim must be at least 1"
-        )
+        raise ValueError(f"{name} has the shape {_listed(tensor.shape)}: head_dim must be at least 1")
     if not rows_are_whole(tensor):
         raise ValueError(
             f"{name} has the strides {list(tensor.stride())}: the last must be 1 and the others multiples of {ALIGNMENT} bytes,"
@@ -60,20 +51,14 @@ def require_readable(name: str, tensor: torch.Tensor) -> None:
         )
 
 
-def require_problem(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float
-) -> None:
+def require_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> None:
     """Raises one sentence unless these are the tensors of one attention."""
     for name, tensor in (("query", q), ("key", k), ("value", v)):
         require_readable(name, tensor)
         if tensor.device != q.device:
-            raise ValueError(
-                f"{name} is on {tensor.device} and query on {q.device}: move them to one device"
-            )
+            raise ValueError(f"{name} is on {tensor.device} and query on {q.device}: move them to one device")
         if tensor.dtype != q.dtype:
-            raise TypeError(
-                f"{name} is {tensor.dtype} and query {q.dtype}: convert them to one dtype"
-            )
+            raise TypeError(f"{name} is {tensor.dtype} and query {q.dtype}: convert them to one dtype")
     if k.shape != v.shape:
         raise ValueError(
             f"key has the shape {_listed(k.shape)} and value {_listed(v.shape)}: they must be the same"
@@ -91,9 +76,7 @@ def require_problem(
         raise ValueError(f"scale is {scale}: it must be a finite number above 0")
 
 
-def require_results(
-    q: torch.Tensor, do: torch.Tensor, o: torch.Tensor, lse: torch.Tensor
-) -> None:
+def require_results(q: torch.Tensor, do: torch.Tensor, o: torch.Tensor, lse: torch.Tensor) -> None:
     """Raises one sentence unless these belong to an attention of q."""
     rows, full = q.shape[:3], torch.float32
     for name, tensor, shape, dtype in (
@@ -122,6 +105,4 @@ def require_memory(tensors: dict[str, torch.Tensor]) -> None:
                 f"{name} is on {tensor.device}: the kernels run on cpu (in the simulator) and cuda"
             )
         if tensor.data_ptr() % ALIGNMENT != 0:
-            raise ValueError(
-                f"{name} does not begin at a multiple of {ALIGNMENT} bytes: pass {name}.clone()"
-            )
+            raise ValueError(f"{name} does not begin at a multiple of {ALIGNMENT} bytes: pass {name}.clone()")

@@ -1,7 +1,8 @@
-// The operators once more, in C++, so that a call costs the host little more than the launch. They run a kernel that the
-// operators in Python (operators.py) have run before, with the same choice, element type, head dimension and device; any
-// other call goes to those. So all refusals, and the choice of a kernel, are in Python. Eager calls come through at_once(),
-// which also does without the dispatcher. build_native.py compiles this file, and native.py loads it.
+// The operators once more, in C++, so that a call costs the host little more than the launch. They run a
+// kernel that the operators in Python (operators.py) have run before, with the same choice, element type,
+// head dimension and device; any other call goes to those. So all refusals, and the choice of a kernel, are
+// in Python. Eager calls come through at_once(), which also does without the dispatcher. build_native.py
+// compiles this file, and native.py loads it.
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
@@ -63,7 +64,8 @@ constexpr c10::DispatchKeySet kCuda(c10::DispatchKey::CUDA);
 
 c10::Allocator* allocator() { return c10::cuda::CUDACachingAllocator::get(); }
 
-/// A tensor that is laid out like another one. at::empty_like() is dispatched first, which takes the host longer.
+/// A tensor that is laid out like another one. at::empty_like() is dispatched first, which takes the host
+/// longer.
 Tensor new_like(const Tensor& x) {
   if (!x.is_non_overlapping_and_dense()) return at::empty_like(x);
   return Tensor(
@@ -89,8 +91,8 @@ struct ByBytes {
   bool operator()(const FaAttention& a, const FaAttention& b) const { return bytes(a) == bytes(b); }
 };
 
-/// A variant of a chapter's library. It remembers what it has bound to which tensors: a training uses the same addresses
-/// in every step.
+/// A variant of a chapter's library. It remembers what it has bound to which tensors: a training uses the
+/// same addresses in every step.
 class Kernel {
  public:
   Kernel(const std::string& path, std::string variant) : variant_(std::move(variant)) {
@@ -109,8 +111,8 @@ class Kernel {
 
   ~Kernel() { forget(); }
 
-  /// Enqueues the kernel on the current stream of the current device. False if it refuses. An LSE without an address is
-  /// written to memory that is freed at once.
+  /// Enqueues the kernel on the current stream of the current device. False if it refuses. An LSE without an
+  /// address is written to memory that is freed at once.
   bool run(FaAttention given, c10::DeviceIndex device) {
     const std::scoped_lock lock(mutex_);
     const std::int64_t bytes = workspace_bytes(given);
@@ -167,8 +169,9 @@ class Kernel {
   std::unordered_map<FaAttention, void*, ByBytes, ByBytes> bound_;
 };
 
-/// What a kernel has been chosen for: a pass, the name that use() was given, an element type, a head dimension, a device,
-/// whether only deterministic kernels are wanted, and whether all tensors are contiguous.
+/// What a kernel has been chosen for: a pass, the name that use() was given, an element type, a head
+/// dimension, a device, whether only deterministic kernels are wanted, and whether all tensors are
+/// contiguous.
 using Choice = std::tuple<bool, std::string, at::ScalarType, std::int64_t, int, bool, bool>;
 
 std::mutex choices_mutex;
@@ -434,8 +437,8 @@ Triple backward_autograd(c10::DispatchKeySet keys, const Tensor& d_o, const Tens
 
 // --- eager calls ------------------------------------------------------------------------------------
 
-/// Whether the dispatcher would do no more than attention_at_once(): no mode, transformation, trace or profiler is to see
-/// the call, and autocast has nothing to convert.
+/// Whether the dispatcher would do no more than attention_at_once(): no mode, transformation, trace or
+/// profiler is to see the call, and autocast has nothing to convert.
 bool is_plain(const Tensor& q, const Tensor& k, const Tensor& v) {
   using c10::DispatchKey;
   constexpr c10::DispatchKeySet plain({DispatchKey::CUDA, DispatchKey::AutogradCUDA,
@@ -472,8 +475,8 @@ std::string_view text_of(PyObject* object) {
   return {text, std::size_t(length)};
 }
 
-/// at_once(query, key, value, is_causal, scale, enable_gqa, forward, backward) returns O, or None where Python has to look
-/// at the call.
+/// at_once(query, key, value, is_causal, scale, enable_gqa, forward, backward) returns O, or None where
+/// Python has to look at the call.
 PyObject* at_once(PyObject*, PyObject* const* given, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   TORCH_CHECK_TYPE(count == 8, "at_once() takes 8 arguments");

@@ -1,4 +1,5 @@
-"""The operators in C++ (native.cpp), which cost the host less: python -m fa_tutorial.build_native builds them.
+"""The operators in C++ (native.cpp), which cost the host less: python -m fa_tutorial.build_native builds
+them.
 
 Without them, the operators in Python run.
 """
@@ -37,9 +38,7 @@ def is_loaded() -> bool:
     return module() is not None
 
 
-def remember(
-    like: torch.Tensor, chosen: str, backward: bool, dense: bool, name: tuple[str, str]
-) -> None:
+def remember(like: torch.Tensor, chosen: str, backward: bool, dense: bool, name: tuple[str, str]) -> None:
     """Lets the operators in C++ run a kernel that has run in Python. @param name  chapter and variant"""
     if like.device.type == "cuda" and is_loaded():
         path = str(builds.library(name[0]))

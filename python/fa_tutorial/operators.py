@@ -1,9 +1,10 @@
 """The operators torch.ops.fa_tutorial.attention and attention_backward, and the function that people call.
 
-On the CPU they run the chapters' programs in the simulator: exact, about 0.1 s per call for small tensors. On a GPU they
-launch the kernels of the chapters' shared libraries on PyTorch's current stream. Once a kernel has run, the operators in
-C++ (native.py) run it, if they are built: attention_native and attention_backward_native, which cost the host less. An
-eager call costs it least: at_once() computes O where nothing but a kernel has to run.
+On the CPU they run the chapters' programs in the simulator: exact, about 0.1 s per call for small tensors. On
+a GPU they launch the kernels of the chapters' shared libraries on PyTorch's current stream. Once a kernel has
+run, the operators in C++ (native.py) run it, if they are built: attention_native and
+attention_backward_native, which cost the host less. An eager call costs it least: at_once() computes O where
+nothing but a kernel has to run.
 """
 
 from __future__ import annotations
@@ -28,17 +29,13 @@ from .refusal import Reason, Refusal, Refused
 
 def _sentence(name: str, refusal: Refusal) -> ValueError:
     """The refusal of a program or a library, with our names instead of its options."""
-    text = re.sub(
-        r"--([a-z][a-z-]*)", lambda option: option[1].replace("-", "_"), refusal.text
-    )
+    text = re.sub(r"--([a-z][a-z-]*)", lambda option: option[1].replace("-", "_"), refusal.text)
     if refusal.reason == Reason.LAYOUT:
         text += ": pass it as .contiguous()"
     return ValueError(f"{name} cannot run this: {text}")
 
 
-def _simulate(
-    name: str, tensors: dict, outputs: dict, causal: bool, scale: float
-) -> None:
+def _simulate(name: str, tensors: dict, outputs: dict, causal: bool, scale: float) -> None:
     """Fills the outputs in. @param tensors, outputs  by the names of the chapter's problem"""
     chapter, variant = selection.split(name)
     results = simulator.run(chapter, variant, tensors, causal, scale)
@@ -46,9 +43,7 @@ def _simulate(
         outputs[output].copy_(values)  # exact: rounded already, widened for the file
 
 
-def _launch(
-    name: str, tensors: dict, outputs: dict, causal: bool, scale: float
-) -> None:
+def _launch(name: str, tensors: dict, outputs: dict, causal: bool, scale: float) -> None:
     """Fills the outputs in on a GPU, once the current stream gets there."""
     chapter, variant = selection.split(name)
     chapter_library.run(chapter, variant, tensors | outputs, causal, scale)
@@ -72,7 +67,9 @@ def _without_sharing(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _readable(name: str, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The inputs of a variant on a GPU. One that reads dense tensors alone gets copies of those that are expanded."""
+    """The inputs of a variant on a GPU. One that reads dense tensors alone gets copies of those that are
+    expanded.
+    """
     if not any(checks.is_expanded(tensor) for tensor in tensors):
         return tensors
     q = tensors[0]
@@ -130,10 +127,11 @@ def _attention_backward(
     scale: float,
     backward: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """dQ, dK and dV, each laid out like its input. The chapters' programs, which run on the CPU, compute O and LSE themselves.
+    """dQ, dK and dV, each laid out like its input. The chapters' programs, which run on the CPU, compute O
+    and LSE themselves.
 
-    @param do  with any strides: PyTorch itself makes such gradients, those of o.sum() for example. It is copied where the
-        kernels cannot read it
+    @param do  with any strides: PyTorch itself makes such gradients, those of o.sum() for example. It is
+        copied where the kernels cannot read it
     """
     checks.require_problem(q, k, v, scale)
     checks.require_results(q, do, o, lse)
@@ -168,7 +166,9 @@ _library = torch.library.Library("fa_tutorial", "FRAGMENT")
 
 
 def _define(name: str, kernel, fake) -> torch._ops.OpOverload:
-    """An operator without a gradient. torch.library.custom_op would give it one that torch.func cannot use."""
+    """An operator without a gradient. torch.library.custom_op would give it one that torch.func cannot
+    use.
+    """
     schema = torch.library.infer_schema(kernel, mutates_args=())
     _library.define(name + schema, tags=torch.Tag.pt2_compliant_tag)
     _library.impl(name, torch._disable_dynamo(kernel), "CompositeExplicitAutograd")
@@ -182,9 +182,7 @@ attention_backward = _define("attention_backward", _attention_backward, _fake_ba
 # --- autograd -----------------------------------------------------------------------------------------
 
 
-def _require_backward(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, backward: str
-) -> None:
+def _require_backward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, backward: str) -> None:
     """Raises one sentence if there is no backward pass for such tensors, before the loss is computed."""
     head_dim = q.shape[3]
     # A symbol of torch.compile, or no device: the backward pass says so itself.
@@ -197,9 +195,7 @@ def _require_backward(
     else:
         kind = (q.dtype, head_dim, q.device)
         known = all(isinstance(size, int) for x in (q, k, v) for size in x.shape)
-        dense = not known or all(
-            x.is_contiguous() or checks.is_expanded(x) for x in (q, k, v)
-        )
+        dense = not known or all(x.is_contiguous() or checks.is_expanded(x) for x in (q, k, v))
         refusal = chapter_library.refusal(chapter, variant, *kind, dense)
     if refusal and not _are_empty(q, k):
         refused = _sentence(name, refusal)
@@ -222,9 +218,7 @@ def _gradients(ctx, do, _):
     if do is None:
         return None, None, None, *rest
     q, k, v, o, lse = ctx.saved_tensors
-    gradients = attention_backward(
-        do, q, k, v, o, lse, ctx.is_causal, ctx.scale, ctx.backward
-    )
+    gradients = attention_backward(do, q, k, v, o, lse, ctx.is_causal, ctx.scale, ctx.backward)
     return *gradients, *rest
 
 
@@ -234,12 +228,11 @@ def _below_autograd(operator, args):
 
 
 class _Function(_SingleLevelFunction):
-    """A torch.autograd.Function for operators, which torch.func's transformations call one after another. A function turns
-    gradients off in forward(), where those of the other transformations have to be turned on again."""
+    """A torch.autograd.Function for operators, which torch.func's transformations call one after another. A
+    function turns gradients off in forward(), where those of the other transformations have to be turned on
+    again."""
 
-    _compiled_autograd_key = staticmethod(
-        torch.autograd.Function._compiled_autograd_key
-    )
+    _compiled_autograd_key = staticmethod(torch.autograd.Function._compiled_autograd_key)
 
 
 class _Attention(_Function):
@@ -291,8 +284,8 @@ def _autograd_of(operator, function: type[_Function]):
 
 
 def _by_vmap(operator, dense: tuple[int, ...] = ()):
-    """The rule with which vmap calls an operator once: its dimension becomes a part of the batch, which takes a copy where
-    strides cannot say so. @param dense  the arguments that are copied if they are expanded"""
+    """The rule with which vmap calls an operator once: its dimension becomes a part of the batch, which takes
+    a copy where strides cannot say so. @param dense  the arguments that are copied if they are expanded"""
 
     def merged(x: torch.Tensor, dim: int | None, size: int) -> torch.Tensor:
         every = x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
@@ -325,16 +318,15 @@ _call = attention
 _at_once = None
 if native.is_loaded():
     torch.library.register_fake("fa_tutorial::attention_native", _fake_attention)
-    torch.library.register_fake(
-        "fa_tutorial::attention_backward_native", _fake_backward
-    )
+    torch.library.register_fake("fa_tutorial::attention_backward_native", _fake_backward)
     _call = torch.ops.fa_tutorial.attention_native.default
     _at_once = native.module().at_once
 
 
 # --- FLOPs --------------------------------------------------------------------------------------------
-# What torch.utils.flop_counter.FlopCounterMode counts: as for PyTorch's own attention, two products of each query and each
-# key in the forward pass and five in the backward pass, also of those pairs that a causal mask hides.
+# What torch.utils.flop_counter.FlopCounterMode counts: as for PyTorch's own attention, two products of each
+# query and each key in the forward pass and five in the backward pass, also of those pairs that a causal mask
+# hides.
 
 
 def _product_flops(q: torch.Size, k: torch.Size) -> int:
@@ -364,9 +356,7 @@ for _kind in ("", "_native") if native.is_loaded() else ("",):
 
 def _not_a_tensor(**given: object) -> TypeError:
     name = next(n for n, x in given.items() if not isinstance(x, torch.Tensor))
-    return TypeError(
-        f"{name} is a {type(given[name]).__name__}: it must be a torch.Tensor"
-    )
+    return TypeError(f"{name} is a {type(given[name]).__name__}: it must be a torch.Tensor")
 
 
 def _is_transformed() -> bool:
@@ -376,15 +366,15 @@ def _is_transformed() -> bool:
 
 
 def _number(name: str, given: object) -> float:
-    """@throws TypeError  unless PyTorch's attention takes the number: a tensor has no gradient and no dimension"""
+    """@throws TypeError  unless PyTorch's attention takes the number: a tensor has no gradient and no
+    dimension
+    """
     if isinstance(given, torch.Tensor):
         is_number = given.dim() == 0 and not (given.requires_grad or _is_transformed())
     else:
         is_number = isinstance(given, (numbers.Real, torch.SymFloat, torch.SymInt))
     if not is_number:
-        raise TypeError(
-            f"{name} is a {type(given).__name__}: it must be a number, and has no gradient"
-        )
+        raise TypeError(f"{name} is a {type(given).__name__}: it must be a number, and has no gradient")
     return float(given)
 
 
@@ -400,26 +390,29 @@ def scaled_dot_product_attention(
     *,
     return_lse: bool = False,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """softmax(scale * Q K^T) V, as torch.nn.functional.scaled_dot_product_attention, by the kernels that use() has chosen.
+    """softmax(scale * Q K^T) V, as torch.nn.functional.scaled_dot_product_attention, by the kernels that
+    use() has chosen.
 
     One thing differs: with is_causal, the last query sees all keys (query i sees key j only when
-    j <= i + seq_k - seq_q), as in FlashAttention. PyTorch's first query sees the first key alone. Where seq_q = seq_k, both
-    are the same.
+    j <= i + seq_k - seq_q), as in FlashAttention. PyTorch's first query sees the first key alone. Where seq_q
+    = seq_k, both are the same.
 
-    Kernels read and write tensors where they are: [batch, seq, heads, head_dim] tensors become an input by transpose(1, 2),
-    O and the gradients are laid out like query and like their inputs, and what a variant cannot read is refused. A tensor
-    that expand() has made is read where it is, too. A variant that reads dense tensors alone gets a dense copy of it. Under
-    autocast, inputs are converted first, as PyTorch's own attention does.
+    Kernels read and write tensors where they are: [batch, seq, heads, head_dim] tensors become an input by
+    transpose(1, 2), O and the gradients are laid out like query and like their inputs, and what a variant
+    cannot read is refused. A tensor that expand() has made is read where it is, too. A variant that reads
+    dense tensors alone gets a dense copy of it. Under autocast, inputs are converted first, as PyTorch's own
+    attention does.
 
-    torch.func.grad, vjp, jacrev and vmap work. vmap makes one call of all, with a larger batch, and copies what it has to.
+    torch.func.grad, vjp, jacrev and vmap work. vmap makes one call of all, with a larger batch, and copies
+    what it has to.
 
-    @param query  [batch, heads, seq_q, head_dim], float32, float16 or bfloat16. All lengths but head_dim may be 0: a query
-        that sees no key has O = 0 and LSE = -inf
-    @param key, value  [batch, kv_heads, seq_k, head_dim]; heads must be a multiple of kv_heads, and if they differ,
-        enable_gqa must be true
+    @param query  [batch, heads, seq_q, head_dim], float32, float16 or bfloat16. All lengths but head_dim may
+        be 0: a query that sees no key has O = 0 and LSE = -inf
+    @param key, value  [batch, kv_heads, seq_k, head_dim]; heads must be a multiple of kv_heads, and if they
+        differ, enable_gqa must be true
     @param scale  a number, which has no gradient; default: 1 / sqrt(head_dim)
-    @param return_lse  also return the natural logarithm of each row's sum of exp(scale * q.k), [batch, heads, seq_q] in
-        float32, which has no gradient
+    @param return_lse  also return the natural logarithm of each row's sum of exp(scale * q.k), [batch, heads,
+        seq_q] in float32, which has no gradient
     @throws ValueError, TypeError, NotImplementedError  one sentence that says what would be right
     """
     chosen = selection.chosen
@@ -444,25 +437,18 @@ def scaled_dot_product_attention(
         if o is not None:
             return o
     if not (
-        isinstance(query, torch.Tensor)
-        and isinstance(key, torch.Tensor)
-        and isinstance(value, torch.Tensor)
+        isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor) and isinstance(value, torch.Tensor)
     ):
         raise _not_a_tensor(query=query, key=key, value=value)
     if attn_mask is not None:
-        raise NotImplementedError(
-            "attn_mask is given: only is_causal is supported, leave it out"
-        )
+        raise NotImplementedError("attn_mask is given: only is_causal is supported, leave it out")
     if _number("dropout_p", dropout_p) != 0.0:
-        raise NotImplementedError(
-            f"dropout_p is {dropout_p}: dropout is not supported, leave it out"
-        )
+        raise NotImplementedError(f"dropout_p is {dropout_p}: dropout is not supported, leave it out")
     device = query.device.type
     if device in checks.DEVICES and torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
         query, key, value = (
-            tensor.to(dtype) if tensor.dtype in checks.DTYPES else tensor
-            for tensor in (query, key, value)
+            tensor.to(dtype) if tensor.dtype in checks.DTYPES else tensor for tensor in (query, key, value)
         )
     of_query, of_key = query.shape, key.shape
     four = len(of_query) == len(of_key) == 4  # other shapes are refused below
@@ -475,9 +461,7 @@ def scaled_dot_product_attention(
             f"query has {of_query[1]} heads and key {of_key[1]}: pass enable_gqa=True to share heads of key"
         )
     if return_lse and torch.is_grad_enabled() and _any_gradient(query, key, value):
-        raise NotImplementedError(
-            "return_lse: lse has no gradient, call it under torch.no_grad()"
-        )
+        raise NotImplementedError("return_lse: lse has no gradient, call it under torch.no_grad()")
     call = _call if device == "cuda" and not _is_transformed() else attention
     o, lse = call(
         query,

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 
 class Reason(enum.IntEnum):
-    """The enum fa::Refusal::Reason of common/attention/refusal.hpp. OTHER: the program refuses its options or a file."""
+    """The enum fa::Refusal::Reason of common/attention/refusal.hpp. OTHER: the program refuses its options or
+    a file.
+    """
 
     OTHER = 0
     PROBLEM = 1

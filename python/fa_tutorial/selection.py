@@ -61,22 +61,24 @@ def split(name: str) -> tuple[str, str]:
     """ "07/final" -> "07_multi_stage", "final"."""
     number, slash, variant = name.partition("/")
     if not slash or not variant:
-        raise ValueError(
-            f"{name!r} is not a variant: write CHAPTER/VARIANT, as in '07/final'"
-        )
+        raise ValueError(f"{name!r} is not a variant: write CHAPTER/VARIANT, as in '07/final'")
     return folder_of(number), variant
 
 
 @functools.cache
 def variants_of(chapter: str) -> tuple[str, ...]:
-    """The variants of a chapter, from its program or its library. @throws FileNotFoundError  if neither is built"""
+    """The variants of a chapter, from its program or its library. @throws FileNotFoundError  if neither is
+    built
+    """
     if not builds.program(chapter).exists() and builds.library(chapter).exists():
         return tuple(chapter_library.load(chapter).variants())
     return tuple(simulator.variants(chapter))
 
 
 def variants() -> list[str]:
-    """The variants of attention that are built, in the order of the tutorial: "03/three_kernels", ... "10/deterministic"."""
+    """The variants of attention that are built, in the order of the tutorial: "03/three_kernels", ...
+    "10/deterministic".
+    """
     names = []
     for chapter in builds.chapters():
         built = builds.program(chapter).exists() or builds.library(chapter).exists()
@@ -92,9 +94,7 @@ def variants() -> list[str]:
 def _validated(name: str) -> tuple[str, str]:
     """The direction and the short name of a variant that exists. @throws ValueError, TypeError"""
     if not isinstance(name, str):
-        raise TypeError(
-            f"{name!r} is not a variant: write CHAPTER/VARIANT, as in '07/final'"
-        )
+        raise TypeError(f"{name!r} is not a variant: write CHAPTER/VARIANT, as in '07/final'")
     chapter, variant = split(name)
     number = chapter[:2]
     if number in OTHERS:
@@ -103,9 +103,7 @@ def _validated(name: str) -> tuple[str, str]:
         )
     known = variants_of(chapter)
     if variant not in known:
-        raise ValueError(
-            f"chapter {number} has no variant {variant}: it has {', '.join(known)}"
-        )
+        raise ValueError(f"chapter {number} has no variant {variant}: it has {', '.join(known)}")
     direction = "backward" if number in BACKWARD else "forward"
     return direction, f"{number}/{variant}"
 
@@ -127,9 +125,7 @@ class use:
         for name in names:
             direction, short = _validated(name)
             if direction in wanted:
-                raise ValueError(
-                    f"{wanted[direction]} and {short} are both {direction} passes: choose one"
-                )
+                raise ValueError(f"{wanted[direction]} and {short} are both {direction} passes: choose one")
             wanted[direction] = short
         self._before = (chosen.forward, chosen.backward)
         chosen.forward = wanted.get("forward", "")

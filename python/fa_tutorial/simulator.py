@@ -26,9 +26,7 @@ MAGIC = b"\x93NUMPY\x01\x00"
 def write_npy(path: Path, tensor: torch.Tensor) -> None:
     """Writes a tensor as float32, which is exact for 16 bits."""
     values = tensor.detach().to(torch.float32).contiguous()
-    header = (
-        f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(values.shape)}, }}"
-    )
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(values.shape)}, }}"
     length = -(len(MAGIC) + 2 + len(header) + 1) % 64 + len(header) + 1
     with path.open("wb") as file:
         file.write(MAGIC + struct.pack("<H", length))
@@ -90,9 +88,7 @@ def _refusal(done: subprocess.CompletedProcess) -> Refusal:
     return Refusal(Reason[refused.get("reason", "other").upper()], refused["text"])
 
 
-def _checked(
-    chapter: str, options: list[str], shown: str
-) -> subprocess.CompletedProcess:
+def _checked(chapter: str, options: list[str], shown: str) -> subprocess.CompletedProcess:
     """Runs a program. @throws Refused, RuntimeError  if it refuses, or if its kernels are wrong"""
     done = _execute(chapter, [*options, "--json", "-"])
     if done.returncode == 0:
@@ -101,16 +97,14 @@ def _checked(
         raise Refused(_refusal(done))
     if done.returncode < 0:
         raise RuntimeError(f"the program of {shown} ended by signal {-done.returncode}")
-    raise RuntimeError(
-        f"the simulator finds a defect in {shown}: ./learn run {chapter[:2]} shows it"
-    )
+    raise RuntimeError(f"the simulator finds a defect in {shown}: ./learn run {chapter[:2]} shows it")
 
 
 @functools.cache
-def refusal(
-    chapter: str, variant: str, dtype: torch.dtype, head_dim: int
-) -> Refusal | None:
-    """Why a variant does not run an element type and a head dimension; found out with one query and one key."""
+def refusal(chapter: str, variant: str, dtype: torch.dtype, head_dim: int) -> Refusal | None:
+    """Why a variant does not run an element type and a head dimension; found out with one query and one
+    key.
+    """
     small = ["--batch", "1", "--heads", "1", "--seq-q", "1"]
     small += ["--dtype", DTYPES[dtype], "--head-dim", str(head_dim)]
     options = ["--variant", variant, "--no-check", *small]
@@ -128,7 +122,9 @@ def run(
     causal: bool,
     scale: float,
 ) -> dict[str, torch.Tensor]:
-    """Runs a variant and returns its outputs in float32, by name. @param tensors  q, k, v and, for a backward pass, do"""
+    """Runs a variant and returns its outputs in float32, by name. @param tensors  q, k, v and, for a backward
+    pass, do
+    """
     dtype = tensors["q"].dtype
     options = ["--variant", variant, "--no-check", "--dtype", DTYPES[dtype]]
     options += ["--scale", repr(scale)] + (["--causal"] if causal else [])

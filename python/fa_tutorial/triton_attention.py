@@ -3,9 +3,9 @@
     o, lse = forward(q, k, v, causal=True)
     dq, dk, dv = backward(do, q, k, v, o, lse, causal=True)
 
-Tensors are contiguous: q, o, do [batch, heads, seq_q, head_dim], k, v [batch, kv_heads, seq_k, head_dim], lse [batch, heads,
-seq_q] in float32. head_dim is a power of 2, 16 at least. With TRITON_INTERPRET=1, they run on the CPU, in float32 and
-float16.
+Tensors are contiguous: q, o, do [batch, heads, seq_q, head_dim], k, v [batch, kv_heads, seq_k, head_dim], lse
+[batch, heads, seq_q] in float32. head_dim is a power of 2, 16 at least. With TRITON_INTERPRET=1, they run on
+the CPU, in float32 and float16.
 """
 
 from __future__ import annotations
@@ -137,14 +137,10 @@ def forward_kernel(
     l = tl.zeros([Br], tl.float32)
     for n in range(tiles - first_masked):  # from the last tile to the first
         first_key = (tiles - 1 - n) * Bc
-        o, m, l = add_key_tile(
-            o, m, l, q, gK, gV, first_key, seen, seq_k, factor, True, HEAD_DIM, Bc
-        )
+        o, m, l = add_key_tile(o, m, l, q, gK, gV, first_key, seen, seq_k, factor, True, HEAD_DIM, Bc)
     for n in range(first_masked):  # every row sees every key
         first_key = (first_masked - 1 - n) * Bc
-        o, m, l = add_key_tile(
-            o, m, l, q, gK, gV, first_key, seen, seq_k, factor, False, HEAD_DIM, Bc
-        )
+        o, m, l = add_key_tile(o, m, l, q, gK, gV, first_key, seen, seq_k, factor, False, HEAD_DIM, Bc)
 
     empty = l == 0.0  # the row sees no key
     o = o / tl.where(empty, 1.0, l)[:, None]
@@ -158,9 +154,7 @@ def forward_kernel(
 
 
 @triton.jit(do_not_specialize=["rows"])
-def delta_kernel(
-    do_ptr, o_ptr, delta_ptr, rows, HEAD_DIM: tl.constexpr, Br: tl.constexpr
-):
+def delta_kernel(do_ptr, o_ptr, delta_ptr, rows, HEAD_DIM: tl.constexpr, Br: tl.constexpr):
     """delta = rowsum(dO * O), the papers' D. Grid: ceil(batch * heads * seq_q / Br)."""
     row = tl.program_id(0).to(tl.int64) * Br + tl.arange(0, Br)
     d_o = load_rows(do_ptr, row, rows, HEAD_DIM).to(tl.float32)
@@ -286,7 +280,8 @@ class Tile:
     stages: int
 
 
-# By bytes of an element, and head_dim up to this. Rows are as in chapters 07 and 08 where a block's shared memory suffices.
+# By bytes of an element, and head_dim up to this. Rows are as in chapters 07 and 08 where a block's shared
+# memory suffices.
 FORWARD_TILES = {
     (2, 64): Tile(128, 64, 4, 3),
     (2, 128): Tile(128, 64, 8, 3),
@@ -327,9 +322,7 @@ def _require_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: f
     _require_contiguous(query=q, key=k, value=v)
     head_dim = q.shape[3]
     if head_dim < 16 or head_dim & (head_dim - 1):
-        raise ValueError(
-            f"head_dim is {head_dim}: the Triton kernels take powers of 2 from 16 on"
-        )
+        raise ValueError(f"head_dim is {head_dim}: the Triton kernels take powers of 2 from 16 on")
     if q.device.type == "cuda":
         return
     if os.environ.get("TRITON_INTERPRET") != "1":
@@ -337,9 +330,7 @@ def _require_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: f
             f"query is on {q.device}: Triton needs cuda, or TRITON_INTERPRET=1 in the environment"
         )
     if q.dtype == torch.bfloat16:  # its tl.dot multiplies their bits as integers
-        raise TypeError(
-            "query is torch.bfloat16: Triton's interpreter takes float32 and float16"
-        )
+        raise TypeError("query is torch.bfloat16: Triton's interpreter takes float32 and float16")
 
 
 def forward(
@@ -399,9 +390,7 @@ def backward(
     delta = torch.empty_like(lse)
     dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
     rows = batch * heads * seq_q
-    delta_kernel[(triton.cdiv(rows, tile.Br),)](
-        do, o, delta, rows, HEAD_DIM=head_dim, Br=tile.Br
-    )
+    delta_kernel[(triton.cdiv(rows, tile.Br),)](do, o, delta, rows, HEAD_DIM=head_dim, Br=tile.Br)
     lengths = (heads // max(kv_heads, 1), seq_q, seq_k, scale)
     constants = {"CAUSAL": causal, "HEAD_DIM": head_dim, "Br": tile.Br, "Bc": tile.Bc}
     constants |= {"num_warps": tile.warps, "num_stages": tile.stages}
@@ -409,7 +398,5 @@ def backward(
     key_gradients_kernel[(batch * kv_heads * triton.cdiv(seq_k, tile.Bc),)](
         *inputs, dk, dv, *lengths, **constants
     )
-    query_gradients_kernel[(batch * heads * triton.cdiv(seq_q, tile.Br),)](
-        *inputs, dq, *lengths, **constants
-    )
+    query_gradients_kernel[(batch * heads * triton.cdiv(seq_q, tile.Br),)](*inputs, dq, *lengths, **constants)
     return dq, dk, dv

@@ -2,8 +2,9 @@
 
     python -m tests.random_calls [--calls N] [--device cpu|cuda] [--longest N] [--seed S] [--json FILE]
 
-Element types, lengths, head dimensions, grouped heads, masks, scales, views of larger tensors, and gradients with any
-strides, such as those of a sum. O, LSE and all gradients are compared; a second call must give the same O.
+Element types, lengths, head dimensions, grouped heads, masks, scales, views of larger tensors, and gradients
+with any strides, such as those of a sum. O, LSE and all gradients are compared; a second call must give the
+same O.
 
 Exit status: 1 a result is wrong, 2 the arguments are unusable.
 """
@@ -66,8 +67,9 @@ def any_call(choose: random.Random, longest: int, device: str) -> Call:
 
 
 def viewed(x: torch.Tensor, kind: str) -> torch.Tensor:
-    """The tensor, a part of a larger one, one that was transposed and copied, one head of one batch for all, or a view of one
-    in the order [batch, seq, heads, head_dim], alone or beside two others; a leaf of autograd."""
+    """The tensor, a part of a larger one, one that was transposed and copied, one head of one batch for all,
+    or a view of one in the order [batch, seq, heads, head_dim], alone or beside two others; a leaf of
+    autograd."""
     if kind == "part":
         whole = torch.randn(x.shape[0] + 2, *x.shape[1:], device=x.device).to(x.dtype)
         whole[1:-1] = x
@@ -104,7 +106,9 @@ def shares(
     causal: bool,
     scale: float | None,
 ) -> dict[str, float]:
-    """The error of each result divided by the largest allowed. @throws AssertionError  if a dtype or a second O differs"""
+    """The error of each result divided by the largest allowed. @throws AssertionError  if a dtype or a second
+    O differs
+    """
     options = {"is_causal": causal, "scale": scale, "enable_gqa": True}
     o = attention(q, k, v, **options)
     gradients = torch.autograd.grad(o, (q, k, v), do)
@@ -123,14 +127,11 @@ def shares(
 
 
 def run(call: Call, device: str) -> tuple[bool, dict[str, float]]:
-    """Whether the kernels took the strides, and the results of shares() for a call, whose tensors are drawn. What a kernel
-    cannot read must be refused, and runs as a copy."""
+    """Whether the kernels took the strides, and the results of shares() for a call, whose tensors are drawn.
+    What a kernel cannot read must be refused, and runs as a copy."""
     query = (call.batch, call.heads, call.seq_q, call.head_dim)
     key = (call.batch, call.kv_heads, call.seq_k, call.head_dim)
-    q, k, v, do = (
-        torch.randn(shape, device=device).to(call.dtype)
-        for shape in (query, key, key, query)
-    )
+    q, k, v, do = (torch.randn(shape, device=device).to(call.dtype) for shape in (query, key, key, query))
     views = [viewed(x, kind) for x, kind in zip((q, k, v), call.views, strict=True)]
     rest = (gradient_of(do, call.gradient), call.causal, call.scale)
     try:

@@ -73,8 +73,6 @@ def complaint(reference: Reference, name: str, computed: torch.Tensor) -> str:
     """What is wrong with a result; empty if it is close enough."""
     expected = reference.results[name]
     if computed.shape != expected.shape:
-        return (
-            f"{name} has the shape {list(computed.shape)}, not {list(expected.shape)}"
-        )
+        return f"{name} has the shape {list(computed.shape)}, not {list(expected.shape)}"
     share = share_of_limit(reference, name, computed)
     return "" if share <= 1.0 else f"{name}: the error is {share:.2f} of the limit"

@@ -1,4 +1,6 @@
-"""Programs and libraries that are missing, or are something else: python -m unittest tests.test_builds, in python/."""
+"""Programs and libraries that are missing, or are something else: python -m unittest tests.test_builds, in
+python/.
+"""
 
 from __future__ import annotations
 
@@ -79,9 +81,7 @@ class Builds(unittest.TestCase):
         self.program("echo race; exit 1")
         words = "a defect in 05/register_tiled: ./learn run 05 shows it"
         self.fails(RuntimeError, words, self.attend)
-        self.program(
-            "echo 'error: not enough memory: choose smaller sizes' >&2; exit 2"
-        )
+        self.program("echo 'error: not enough memory: choose smaller sizes' >&2; exit 2")
         self.fails(ValueError, "05/register_tiled cannot run this: not", self.attend)
         self.program("exit 0")
         self.fails(RuntimeError, "wrote no o.npy and lse.npy", self.attend)

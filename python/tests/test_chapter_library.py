@@ -1,4 +1,6 @@
-"""The way to the kernels on a GPU, with a stand-in for a chapter's library: python -m unittest tests.test_chapter_library."""
+"""The way to the kernels on a GPU, with a stand-in for a chapter's library: python -m unittest
+tests.test_chapter_library.
+"""
 
 from __future__ import annotations
 
@@ -135,9 +137,7 @@ class ChapterLibraryTest(unittest.TestCase):
         tensors = {"q": self.q, "k": self.k, "v": self.v}
         with (
             mock.patch.object(operators, "_simulate", operators._launch),
-            self.assertRaisesRegex(
-                ValueError, "^07/final cannot run this: head_dim is 64: must be"
-            ),
+            self.assertRaisesRegex(ValueError, "^07/final cannot run this: head_dim is 64: must be"),
         ):
             operators._run("07/final", tensors, {}, False, 1.0)
         asked = ("07_multi_stage", "final", torch.bfloat16, 64, torch.device("cpu"))
@@ -191,9 +191,7 @@ class ChapterLibraryTest(unittest.TestCase):
         given = (self.q, k, v)
         found = operators._readable("07/final", *given)
         self.assertTrue(all(x is y for x, y in zip(found, given, strict=True)))
-        strides = chapter_library.describe(
-            dict(zip("qkv", found, strict=True)), False, 1.0
-        ).k_strides
+        strides = chapter_library.describe(dict(zip("qkv", found, strict=True)), False, 1.0).k_strides
         numbers = (strides.batch, strides.head, strides.row)
         self.assertEqual(numbers, (3 * 7 * 64, 0, 64))
         chapter_library.refusal.cache_clear()
@@ -208,9 +206,7 @@ class ChapterLibraryTest(unittest.TestCase):
     def test_a_launch_that_fails(self):
         self.library.launches, self.library.error = False, b"no kernel image"
         tensors = {"q": self.q, "k": self.k, "v": self.v}
-        with self.assertRaisesRegex(
-            RuntimeError, "^07_multi_stage/final: no kernel image"
-        ):
+        with self.assertRaisesRegex(RuntimeError, "^07_multi_stage/final: no kernel image"):
             operators._launch("07/final", tensors, {}, False, 1.0)
         self.assertEqual(self.library.released, [1])
 

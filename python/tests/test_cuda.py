@@ -1,8 +1,8 @@
 """The operators on a GPU: python -m unittest tests.test_cuda, in python/. Skipped where PyTorch finds no GPU.
 
-The tests of test_operators.py and test_training.py again, and what only a GPU has: streams, graphs, several devices, the
-memory that a call takes and the time that it costs the host. Needs the chapters' libraries: ./learn test --pytorch
---preset cuda builds them.
+The tests of test_operators.py and test_training.py again, and what only a GPU has: streams, graphs, several
+devices, the memory that a call takes and the time that it costs the host. Needs the chapters' libraries:
+./learn test --pytorch --preset cuda builds them.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ class AutogradOnGpu(test_operators.Autograd):
         for dtype in test_operators.DTYPES:
             q, k, v, do = self.tensors(dtype, heads=4, seq_q=5, seq_k=7)
             rest = (True, 0.2, "", "")
-            self.assertIs(
-                operators._call, torch.ops.fa_tutorial.attention_native.default
-            )
+            self.assertIs(operators._call, torch.ops.fa_tutorial.attention_native.default)
             for _ in range(2):  # in Python at first
                 o, lse = operators._call(q, k, v, *rest)
                 torch.autograd.grad(o, (q, k, v), do)
@@ -364,8 +362,8 @@ class Layouts(Compared):
 @on_a_gpu
 class ManyHeads(unittest.TestCase):
     def test_more_than_the_other_dimensions_of_a_grid(self):
-        """A grid has at most 65535 blocks in y and in z: a variant computes more heads, or says in one sentence that it does
-        not. With one key, O is V."""
+        """A grid has at most 65535 blocks in y and in z: a variant computes more heads, or says in one
+        sentence that it does not. With one key, O is V."""
         self.addCleanup(fa_tutorial.use)
         many = 65536
         for name in fa_tutorial.variants():
@@ -377,18 +375,14 @@ class ManyHeads(unittest.TestCase):
                     (1, many, 1),
                 ):
                     q = torch.randn(batch, heads, 1, 64, device="cuda").to(dtype)
-                    k, v = (
-                        x[:, :kv_heads].clone().requires_grad_() for x in (q, 2 * q)
-                    )
+                    k, v = (x[:, :kv_heads].clone().requires_grad_() for x in (q, 2 * q))
                     with fa_tutorial.use(name):
                         try:
                             for _ in range(2):  # the second time in C++
                                 o = attention(q, k, v, enable_gqa=True)
                                 (dv,) = torch.autograd.grad(o, v, torch.ones_like(o))
                         except ValueError as refusal:
-                            words = (
-                                rf"{name} cannot run this: .*(at most 65535|dtype is)"
-                            )
+                            words = rf"{name} cannot run this: .*(at most 65535|dtype is)"
                             self.assertRegex(str(refusal), words)
                             self.assertNotIn("\n", str(refusal))
                             continue
@@ -400,9 +394,7 @@ class ManyHeads(unittest.TestCase):
                         expected,
                         rtol=1e-5 if dtype == torch.float32 else 0.05,
                         atol=0.0,
-                        msg=lambda text, name=name, shape=q.shape: (
-                            f"{name}, {shape}: {text}"
-                        ),
+                        msg=lambda text, name=name, shape=q.shape: f"{name}, {shape}: {text}",
                     )
                     done += 1
             print(f"{name}: {done} of 6 with {many} heads", file=sys.stderr)
@@ -458,7 +450,9 @@ class Costs(unittest.TestCase):
 
 
 def host_us(call, calls: int = 200, rounds: int = 25) -> float:
-    """The host's time for a call in microseconds, in the fastest tenth of the rounds; the GPU has caught up before each."""
+    """The host's time for a call in microseconds, in the fastest tenth of the rounds; the GPU has caught up
+    before each.
+    """
     times = []
     for _ in range(rounds):
         torch.cuda.synchronize()
@@ -471,11 +465,9 @@ def host_us(call, calls: int = 200, rounds: int = 25) -> float:
 
 
 def overhead_us(variant: str) -> dict[str, float]:
-    """The host's time for a launch, and for calls of the operator and of PyTorch's own attention, which autograd records or
-    not. The kernels are so short that the host never waits for the GPU."""
-    q, k, v = (
-        torch.randn(1, 1, 64, 64, device="cuda", dtype=torch.bfloat16) for _ in "qkv"
-    )
+    """The host's time for a launch, and for calls of the operator and of PyTorch's own attention, which
+    autograd records or not. The kernels are so short that the host never waits for the GPU."""
+    q, k, v = (torch.randn(1, 1, 64, 64, device="cuda", dtype=torch.bfloat16) for _ in "qkv")
     o, lse = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
     chapter, name = selection.split(variant)
     tensors = {"q": q, "k": k, "v": v, "o": o, "lse": lse}

@@ -1,7 +1,7 @@
 """The operators on the CPU, compared with float64: python -m unittest tests.test_operators, in python/.
 
-Needs PyTorch, and the programs of the chapters in build/sim. FA_TUTORIAL_CALLS=2000: the number of random calls.
-test_cuda.py runs the same tests on a GPU.
+Needs PyTorch, and the programs of the chapters in build/sim. FA_TUTORIAL_CALLS=2000: the number of random
+calls. test_cuda.py runs the same tests on a GPU.
 """
 
 from __future__ import annotations
@@ -44,12 +44,8 @@ class OnDevice(unittest.TestCase):
     ) -> list[torch.Tensor]:
         """Q, K, V and dO."""
         shapes = [(batch, heads, seq_q, head_dim), (batch, kv_heads, seq_k, head_dim)]
-        drawn = (
-            torch.randn(shapes[which], device=self.device) for which in (0, 1, 1, 0)
-        )
-        return [
-            x.to(dtype).requires_grad_(number < 3) for number, x in enumerate(drawn)
-        ]
+        drawn = (torch.randn(shapes[which], device=self.device) for which in (0, 1, 1, 0))
+        return [x.to(dtype).requires_grad_(number < 3) for number, x in enumerate(drawn)]
 
 
 class Agreement(OnDevice):
@@ -76,14 +72,14 @@ class Agreement(OnDevice):
             self.compare(*self.tensors(dtype, seq_q=11, seq_k=4), True, 0.3, dtype)
 
     def test_expanded_keys_and_values(self):
-        """One head of one batch of K and V for all, as expand() makes it. Its gradient is the sum over all."""
+        """One head of one batch of K and V for all, as expand() makes it. Its gradient is the sum over
+        all.
+        """
         for dtype, causal in ((torch.float32, True), (torch.bfloat16, False)):
             q, k, v, do = self.tensors(dtype, heads=4, seq_q=37, seq_k=50, batch=2)
             k, v = (x.detach()[:1, :1].requires_grad_() for x in (k, v))
             wide = [x.expand(2, 4, 50, 32) for x in (k, v)]
-            gradients = torch.autograd.grad(
-                attention(q, *wide, is_causal=causal), (q, k, v), do
-            )
+            gradients = torch.autograd.grad(attention(q, *wide, is_causal=causal), (q, k, v), do)
             expected = reference.attention(q, *wide, do, causal, 32**-0.5)
             complaint = reference.complaint(expected, "dq", gradients[0])
             self.assertEqual(complaint, "")
@@ -147,9 +143,7 @@ class Autograd(OnDevice):
 
     def compiled_agrees(self, backend: str, dynamic: bool | None = None):
         def loss(q, k, v):
-            o = attention(
-                torch.sin(q), k, v, is_causal=True, scale=0.2, enable_gqa=True
-            )
+            o = attention(torch.sin(q), k, v, is_causal=True, scale=0.2, enable_gqa=True)
             return (o.float() ** 2).mean()
 
         compiled = torch.compile(loss, fullgraph=True, backend=backend, dynamic=dynamic)
@@ -251,9 +245,7 @@ class Transformations(OnDevice):
     def setUp(self):
         torch.manual_seed(0)
         torch.compiler.reset()
-        self.q, self.k, self.v, self.do = (
-            x.detach() for x in self.tensors(heads=4, kv_heads=2, seq_q=7)
-        )
+        self.q, self.k, self.v, self.do = (x.detach() for x in self.tensors(heads=4, kv_heads=2, seq_q=7))
 
     def attend(self, q, k, v) -> torch.Tensor:
         return attention(q, k, v, is_causal=True, enable_gqa=True)
@@ -295,12 +287,8 @@ class Transformations(OnDevice):
         shared = torch.func.vmap(self.attend, in_dims=(0, None, None))
         right = torch.stack([self.attend(x, k[0], v[0]) for x in q])
         self.same([shared(q, k[0], v[0])], [right])
-        twice = torch.func.vmap(
-            torch.func.vmap(self.attend, (None, 0, None)), (0, 0, 0)
-        )
-        right = [
-            [self.attend(q[i], k[i] + j, v[i]) for j in range(2)] for i in range(3)
-        ]
+        twice = torch.func.vmap(torch.func.vmap(self.attend, (None, 0, None)), (0, 0, 0))
+        right = [[self.attend(q[i], k[i] + j, v[i]) for j in range(2)] for i in range(3)]
         found = twice(q, torch.stack([k, k + 1], 1), v)
         self.same([found], [torch.stack([torch.stack(row) for row in right])])
         compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
@@ -324,9 +312,7 @@ class Transformations(OnDevice):
 
     def test_many_gradients_of_one_call(self):
         given = (self.q, self.k, self.v)
-        sums = torch.func.jacrev(
-            lambda q: self.attend(q, self.k, self.v).sum((0, 2, 3))
-        )
+        sums = torch.func.jacrev(lambda q: self.attend(q, self.k, self.v).sum((0, 2, 3)))
         found = sums(self.q)
         for head in range(4):
             do = torch.zeros_like(self.do)
@@ -375,9 +361,7 @@ class Transformations(OnDevice):
 
         words = "no derivative in forward mode: use one in reverse mode"
         self.refuses(words, torch.func.jvp, of_q, (q,), (q,))
-        self.refuses(
-            words, torch.func.jvp, torch.func.vmap(of_q), (q[None],), (q[None],)
-        )
+        self.refuses(words, torch.func.jvp, torch.func.vmap(of_q), (q[None],), (q[None],))
         self.refuses(words, torch.func.jacfwd(of_q), q)
         self.refuses(words, torch.func.hessian(lambda x: of_q(x).sum()), q)
         self.refuses(words, torch.func.linearize, of_q, q)
@@ -386,9 +370,7 @@ class Transformations(OnDevice):
         self.refuses(words, dual, operator)
         with forward_ad.dual_level():  # in which nothing is a dual number
             self.assertTrue(torch.equal(of_q(q), self.attend(q, k, v)))
-        tangent = torch.compile(
-            lambda x: torch.func.jvp(of_q, (x,), (x,)), backend="aot_eager"
-        )
+        tangent = torch.compile(lambda x: torch.func.jvp(of_q, (x,), (x,)), backend="aot_eager")
         with self.assertRaisesRegex(Exception, words):
             tangent(q)
 
@@ -520,9 +502,7 @@ class Flops(OnDevice):
         of_q, of_k = q.shape, (1, 4, 11, 32)  # PyTorch's formulas take equal heads
         forward = flop_counter.sdpa_flop_count(of_q, of_k, of_k)
         backward = flop_counter.sdpa_backward_flop_count(of_q, of_q, of_k, of_k)
-        self.assertEqual(
-            (forward, backward), (4 * 7 * 11 * 4 * 32, 10 * 7 * 11 * 4 * 32)
-        )
+        self.assertEqual((forward, backward), (4 * 7 * 11 * 4 * 32, 10 * 7 * 11 * 4 * 32))
         for causal in (False, True):  # on a GPU, the second call runs in C++
             with flop_counter.FlopCounterMode(display=False) as counter:
                 o = attention(q, k, v, is_causal=causal, enable_gqa=True)
@@ -607,7 +587,9 @@ class Refusals(OnDevice):
             self.refuses(ValueError, "a finite number above 0", *good, scale=scale)
 
     def test_numbers(self):
-        """A scale that is a parameter would get no gradient: PyTorch's own attention takes the same numbers."""
+        """A scale that is a parameter would get no gradient: PyTorch's own attention takes the same
+        numbers.
+        """
         good = 3 * [torch.zeros(1, 2, 3, 32, device=self.device)]
         number = torch.tensor(0.5, device=self.device)
         for words, scale in (
@@ -635,9 +617,7 @@ class Refusals(OnDevice):
         with torch.no_grad():
             self.assertEqual(attention(*given).shape, given[0].shape)
         small = self.tensors()[:3]
-        self.refuses(
-            NotImplementedError, "lse has no gradient", *small, return_lse=True
-        )
+        self.refuses(NotImplementedError, "lse has no gradient", *small, return_lse=True)
 
     def test_operators_called_directly(self):
         q, k, v, do = (x.detach() for x in self.tensors())
@@ -651,9 +631,7 @@ class Refusals(OnDevice):
         ):
             with self.assertRaisesRegex(ValueError, "must be"):
                 BACKWARD(*wrong, False, 1.0, "")
-        with self.assertRaisesRegex(
-            ValueError, "07/best.* (no|is not a) variant|variant 'best': must be"
-        ):
+        with self.assertRaisesRegex(ValueError, "07/best.* (no|is not a) variant|variant 'best': must be"):
             OPERATOR(q, k, v, False, 1.0, "07/best", "")
 
 

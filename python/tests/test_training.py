@@ -76,15 +76,11 @@ class ModelTest(unittest.TestCase):
         """Q, K and V of each layer are parts of one tensor, the result of its linear layer."""
         run = fa_tutorial.scaled_dot_product_attention
         model = gpt.Gpt(self.sizes, gpt.ours).to(self.device)
-        with mock.patch.object(
-            fa_tutorial, "scaled_dot_product_attention", wraps=run
-        ) as calls:
+        with mock.patch.object(fa_tutorial, "scaled_dot_product_attention", wraps=run) as calls:
             model(self.text()[:, 1:])
         self.assertEqual(calls.call_count, self.sizes.layers)
         for call in calls.call_args_list:
-            self.assertEqual(
-                len({x.untyped_storage().data_ptr() for x in call.args}), 1
-            )
+            self.assertEqual(len({x.untyped_storage().data_ptr() for x in call.args}), 1)
             self.assertFalse(any(x.is_contiguous() for x in call.args))
 
     def test_small_model_has_10_million_parameters(self):
@@ -111,9 +107,7 @@ class Resumed(InFolder):
 
     def run_to_the_end(self, out: str, *words: str) -> subprocess.CompletedProcess:
         command = self.command(out, *words)
-        return subprocess.run(
-            command, cwd=FOLDER, check=False, capture_output=True, text=True
-        )
+        return subprocess.run(command, cwd=FOLDER, check=False, capture_output=True, text=True)
 
     def weights(self, out: str) -> dict:
         file = self.folder / out / "ours" / "checkpoint.pt"

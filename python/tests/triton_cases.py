@@ -57,9 +57,7 @@ class Cases(unittest.TestCase):
             q = torch.randn(batch, heads, seq_q, 32, device=self.device)
             k = torch.randn(batch, heads, seq_k, 32, device=self.device)
             o, lse = triton_attention.forward(q, k, k, causal=True, tile=self.tile)
-            results = triton_attention.backward(
-                q, q, k, k, o, lse, causal=True, tile=self.tile
-            )
+            results = triton_attention.backward(q, q, k, k, o, lse, causal=True, tile=self.tile)
             for found, given in zip((o, *results), (q, q, k, k), strict=True):
                 self.assertTrue(torch.equal(found, torch.zeros_like(given)))
             self.assertTrue(torch.equal(lse, torch.full_like(lse, -torch.inf)))

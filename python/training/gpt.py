@@ -78,9 +78,7 @@ class Block(nn.Module):
         )
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
-        self.mlp = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
-        )
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """@param x  [batch, length, width]"""
@@ -99,9 +97,7 @@ class Gpt(nn.Module):
         self.sizes = sizes
         self.bytes = nn.Embedding(BYTES, sizes.width)
         self.positions = nn.Embedding(sizes.context, sizes.width)
-        self.blocks = nn.Sequential(
-            *(Block(sizes, attention) for _ in range(sizes.layers))
-        )
+        self.blocks = nn.Sequential(*(Block(sizes, attention) for _ in range(sizes.layers)))
         self.norm = nn.LayerNorm(sizes.width)
         self.head = nn.Linear(sizes.width, BYTES, bias=False)
         for name, parameter in self.named_parameters():

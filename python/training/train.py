@@ -1,11 +1,13 @@
-"""Trains a small GPT over the sources of Python's standard library with three kinds of attention: ./learn train.
+"""Trains a small GPT over the sources of Python's standard library with three kinds of attention: ./learn
+train.
 
     python -m training.train [--device cpu|cuda] [--steps N] [--runs NAME,...] [--out FOLDER] [--again]
                              [--deterministic] [--keep-every N] [--json FILE]
 
-Every run begins with the same weights and sees the same text. Its checkpoint is in FOLDER/NAME: a run that was killed
-goes on from there. On the CPU, and on a GPU with --deterministic, it ends with the same weights as one that was not.
-Prints a line of JSON for each event. --json also writes the results, with the machine, to FILE.
+Every run begins with the same weights and sees the same text. Its checkpoint is in FOLDER/NAME: a run that
+was killed goes on from there. On the CPU, and on a GPU with --deterministic, it ends with the same weights as
+one that was not. Prints a line of JSON for each event. --json also writes the results, with the machine, to
+FILE.
 
 Exit status: 2 the arguments or a checkpoint are unusable.
 """
@@ -60,8 +62,9 @@ TINY = Plan(
     runs=("unfused", "ours", "sdpa"),
     deterministic=True,
 )
-# 11 million parameters. PyTorch's attention is trained twice, because its sums have no fixed order, and once more with
-# another of PyTorch's kernels, which rounds elsewhere: that is how far apart PyTorch's own runs are.
+# 11 million parameters. PyTorch's attention is trained twice, because its sums have no fixed order, and once
+# more with another of PyTorch's kernels, which rounds elsewhere: that is how far apart PyTorch's own runs
+# are.
 SMALL = Plan(
     gpt.Sizes(layers=6, heads=6, head_dim=64, context=1024),
     batch=16,
@@ -156,9 +159,7 @@ class Run:
         except Exception as error:
             raise Unusable(f"{self.file} is not a checkpoint: {again}") from error
         if what != self._what():
-            raise Unusable(
-                f"{self.file} belongs to a training with other sizes or steps: {again}"
-            )
+            raise Unusable(f"{self.file} belongs to a training with other sizes or steps: {again}")
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         self.losses, self.times = saved["losses"], saved["times"]
@@ -180,9 +181,7 @@ class Run:
         partial.replace(self.file)
 
     def autocast(self) -> contextlib.AbstractContextManager:
-        return torch.autocast(
-            self.device, dtype=torch.bfloat16, enabled=self.plan.autocast
-        )
+        return torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.plan.autocast)
 
     def step(self, text: torch.Tensor) -> float:
         """One update of the weights. Returns the loss before it."""
@@ -237,9 +236,7 @@ def draw(results: list[dict], file: Path) -> str:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
-    for result, style in zip(
-        results, itertools.cycle(("-", "--", ":", "-.")), strict=False
-    ):
+    for result, style in zip(results, itertools.cycle(("-", "--", ":", "-.")), strict=False):
         steps = range(1, len(result["losses"]) + 1)
         axes.plot(steps, result["losses"], style, label=result["run"])
     axes.set(xlabel="step", ylabel="loss (nats per byte)")
@@ -271,9 +268,7 @@ def parse(words: list[str] | None) -> tuple[argparse.Namespace, Plan]:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--device", choices=PLANS, default="cpu")
     parser.add_argument("--steps", type=int)
-    parser.add_argument(
-        "--runs", help=f"{', '.join(gpt.ATTENTION)}, with commas between them"
-    )
+    parser.add_argument("--runs", help=f"{', '.join(gpt.ATTENTION)}, with commas between them")
     parser.add_argument("--out", type=Path, default=Path("build/train"))
     parser.add_argument("--again", action="store_true", help="forget the checkpoints")
     same = "only kernels that always give the same bits, as on the CPU"

@@ -130,7 +130,8 @@ TEST(AttentionBackward, LimitsGrowWithTheLogits) {
   EXPECT_GT(here.at("dk").limit, 9e-5);
 }
 
-// A NaN in V at a key that only the last query sees: its D, its dQ and the dK of all keys. The reference multiplies no hidden key.
+// A NaN in V at a key that only the last query sees: its D, its dQ and the dK of all keys. The reference
+// multiplies no hidden key.
 TEST(AttentionBackward, NaNReachesOnlyGradientsThatDependOnIt) {
   const Shape shape{.seq_q = 100, .seq_k = 100, .head_dim = 4, .causal = true};
   TensorMap inputs = AttentionBackward::random_inputs(shape, Init::kNormal, 3);
@@ -155,7 +156,8 @@ TEST(AttentionBackward, NaNReachesOnlyGradientsThatDependOnIt) {
   for (const char* name : {"dq", "dk", "dv"}) EXPECT_EQ(limits.at(name).nan_in_part, std::vector{true});
 }
 
-// What rounding O costs: next to nothing on normal inputs, more where V and K have offsets, and in fp32 little.
+// What rounding O costs: next to nothing on normal inputs, more where V and K have offsets, and in fp32
+// little.
 TEST(AttentionBackward, LimitsFollowTheCancellationInTheInputs) {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32}) {
     const Shape shape{.heads = 2, .kv_heads = 2, .seq_q = 31, .seq_k = 131, .head_dim = 64, .dtype = dtype};

@@ -378,8 +378,8 @@ TEST(AttentionForwardLimits, CountWhatCancelsInALogit) {
   EXPECT_GT(limits_of(shape, inputs).at("o").limit, 1e-4);  // logits are below 100, sums up to 4000
 }
 
-// Logits of 1e30 differ by more than they are rounded by, or belong to equal rows of V: the usual limit holds for O. If not, O
-// is a mean of two rows of V with any weights. LSE has a relative limit.
+// Logits of 1e30 differ by more than they are rounded by, or belong to equal rows of V: the usual limit holds
+// for O. If not, O is a mean of two rows of V with any weights. LSE has a relative limit.
 TEST(AttentionForwardLimits, AreUsualWhereRoundingCannotChangeO) {
   const Shape shape{.seq_q = 1, .seq_k = 2, .head_dim = 64, .scale = 1};
   const auto tensor = [&](std::int64_t rows, float first, float second) {

@@ -1,5 +1,6 @@
 /// @file
-/// Masked attention from its definition, for tests of the reference and of what wrong kernels compute instead.
+/// Masked attention from its definition, for tests of the reference and of what wrong kernels compute
+/// instead.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +30,8 @@ inline std::shared_ptr<const Numbers> numbers(Numbers values) {
   return std::make_shared<const Numbers>(std::move(values));
 }
 
-/// O, LSE and the gradients, one score after the other. @param sees  whether a query of a head of a batch sees a key
+/// O, LSE and the gradients, one score after the other.
+/// @param sees  whether a query of a head of a batch sees a key
 template <class Sees>
 Reference by_definition(const MaskedShape& shape, const TensorMap& inputs, Sees sees) {
   const std::int64_t d = shape.head_dim, group = shape.heads / shape.kv_heads;

@@ -25,7 +25,8 @@ namespace {
 
 constexpr double kTolerance = 1e-5;  // largest absolute error; O is of the order of 1
 
-/// Uniform in [-scale, scale). Multiples of 2^-23, so that bench_simulator.py generates exactly the same numbers.
+/// Uniform in [-scale, scale). Multiples of 2^-23, so that bench_simulator.py generates exactly the same
+/// numbers.
 std::vector<float> make_input(std::uint32_t seed, float scale) {
   std::vector<float> result(kElements);
   for (float& value : result) {
@@ -115,8 +116,8 @@ int run(int repeats, const std::string& output) {
     if (!file.flush()) throw std::runtime_error("--output " + output + ": cannot be written");
   }
 
-  // Every access of this kernel is by a whole warp, and none to shared memory has a bank conflict. So a wavefront,
-  // like a global request, is one access of 32 threads.
+  // Every access of this kernel is by a whole warp, and none to shared memory has a bank conflict. So a
+  // wavefront, like a global request, is one access of 32 threads.
   const gpusim::GlobalCounters global = report.total();
   const gpusim::SharedCounters& shared = report.shared;
   const std::int64_t warp_accesses = global.read_requests + global.write_requests +

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compares the speed of the simulator, with all checks on, to that of Oclgrind (`oclgrind-kernel --data-races`).
+"""Compares the speed of the simulator, with all checks on, to that of Oclgrind (`oclgrind-kernel
+--data-races`).
 
 The kernel is tiled fp32 attention: N = 256, 2 heads, d = 64, blocks of 128 threads,
 tiles of 32 queries and 32 keys. tiled_attention.cu and tiled_attention.cl implement it
@@ -97,9 +98,7 @@ def simulator_file(kernel: str) -> str:
     for seed, scale in ((1, 4.0), (2, 1.0), (3, 1.0)):
         lines.append(f"<size={4 * ELEMENTS} float>")
         values = [f"{value:.9g}" for value in inputs(seed, scale)]
-        lines += [
-            " ".join(values[i : i + HEAD_DIM]) for i in range(0, ELEMENTS, HEAD_DIM)
-        ]
+        lines += [" ".join(values[i : i + HEAD_DIM]) for i in range(0, ELEMENTS, HEAD_DIM)]
     lines.append(f"<size={4 * ELEMENTS} float fill=0 dump>")
     lines.append(f"<size=4 int> {SEQ}")
     lines.append("<size=4 float> 0.125")
@@ -116,9 +115,7 @@ def read_dump(text: str) -> list[float]:
         elif line and not line.startswith("Argument 'gO'"):
             raise Failure(f"oclgrind-kernel: {line.strip()}")
     if len(values) != ELEMENTS:
-        raise Failure(
-            f"oclgrind-kernel printed {len(values)} values of gO, not {ELEMENTS}"
-        )
+        raise Failure(f"oclgrind-kernel printed {len(values)} values of gO, not {ELEMENTS}")
     return values
 
 
@@ -159,19 +156,13 @@ def compare(program: Path, oclgrind: str, repeats: int) -> dict:
         output = array.array("f")
         with open(folder / "o.bin", "rb") as file:
             output.fromfile(file, ELEMENTS)
-        difference = max(
-            abs(a - b) for a, b in zip(output, read_dump(theirs.output), strict=True)
-        )
+        difference = max(abs(a - b) for a, b in zip(output, read_dump(theirs.output), strict=True))
         if not difference <= TOLERANCE:
-            raise Failure(
-                f"the outputs differ by {difference:g}: more than {TOLERANCE:g}"
-            )
+            raise Failure(f"the outputs differ by {difference:g}: more than {TOLERANCE:g}")
         accesses = before["memory_accesses"]["counted"]
         counted_by_oclgrind = oclgrind_accesses(oclgrind, folder)
         if accesses != counted_by_oclgrind:
-            raise Failure(
-                f"{accesses} memory accesses here, {counted_by_oclgrind} in Oclgrind"
-            )
+            raise Failure(f"{accesses} memory accesses here, {counted_by_oclgrind} in Oclgrind")
 
     version = run([oclgrind, "--version"], HERE).output.split("\n\n")[0].strip()
     seconds = before["seconds"] + after["seconds"]
@@ -262,9 +253,7 @@ def positive(text: str) -> int:
 
 
 def main() -> int:
-    parser = Parser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     default = HERE.parents[1] / "build" / "sim" / "bin" / "bench_simulator"
     parser.add_argument(
         "--program",
@@ -287,9 +276,7 @@ def main() -> int:
         options = parser.parse_args()
         oclgrind = shutil.which("oclgrind-kernel")
         if oclgrind is None:
-            raise Failure(
-                "oclgrind-kernel is not installed: apt-get install oclgrind", 3
-            )
+            raise Failure("oclgrind-kernel is not installed: apt-get install oclgrind", 3)
         if not os.access(options.program, os.X_OK):
             make = "cmake --build --preset sim --target bench_simulator"
             raise Failure(f"--program {options.program}: not there; {make}", 2)
@@ -304,9 +291,7 @@ def main() -> int:
         print(f"bench_simulator.py: {failure}", file=sys.stderr)
         return failure.status
     except OSError as error:
-        print(
-            f"bench_simulator.py: {error.filename}: {error.strerror}", file=sys.stderr
-        )
+        print(f"bench_simulator.py: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
     return 0
 

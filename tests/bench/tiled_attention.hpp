@@ -1,5 +1,6 @@
 /// @file
-/// The kernel that measures the simulator's speed: tiled fp32 attention. tiled_attention.cl is the same in OpenCL.
+/// The kernel that measures the simulator's speed: tiled fp32 attention. tiled_attention.cl is the same in
+/// OpenCL.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Tests every variant of a chapter on the backward pass with every kind of shape and input: right gradients, no defects,
-// and exactly the bytes of its formula.
+// Tests every variant of a chapter on the backward pass with every kind of shape and input: right gradients,
+// no defects, and exactly the bytes of its formula.
 
 #include <gtest/gtest.h>
 
@@ -48,7 +48,8 @@ class BackwardVariant : public testing::TestWithParam<std::string> {
     }
     return false;
   }
-  /// The shape in the first element type that the variant supports, and with 64 columns if it has no kernel for fewer.
+  /// The shape in the first element type that the variant supports, and with 64 columns if it has no kernel
+  /// for fewer.
   static Shape as_taken(Shape shape) {
     for (const std::int64_t head_dim : {shape.head_dim, std::max<std::int64_t>(64, shape.head_dim)}) {
       for (const DType dtype : kTypes) {
@@ -89,8 +90,8 @@ TEST_P(BackwardVariant, SLOW_IsRightForEveryHeadDimensionAndElementType) {
   }
 }
 
-// Columns past the last one must neither be read nor written, nor add anything. HBM bytes are those of the columns that exist.
-// The element types take turns, so that each one meets every width of the kernels.
+// Columns past the last one must neither be read nor written, nor add anything. HBM bytes are those of the
+// columns that exist. The element types take turns, so that each one meets every width of the kernels.
 TEST_P(BackwardVariant, SLOW_IsRightForEveryMultipleOfEight) {
   constexpr Layout kLayouts[] = {Layout::kBhsd, Layout::kBshd, Layout::kSliced};
   std::size_t runs = 0;

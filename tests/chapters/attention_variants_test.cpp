@@ -1,5 +1,5 @@
-// Tests every variant of a chapter on the forward pass with every kind of shape and input: right O and LSE, no defects,
-// and exactly the bytes of its formula. Linked once with each of these chapters.
+// Tests every variant of a chapter on the forward pass with every kind of shape and input: right O and LSE,
+// no defects, and exactly the bytes of its formula. Linked once with each of these chapters.
 
 #include <gtest/gtest.h>
 
@@ -64,8 +64,8 @@ class AttentionVariant : public testing::TestWithParam<std::string> {
     }
     return false;
   }
-  /// The shape in the first element type that the variant supports, and with 64 columns if it has no kernel for fewer.
-  /// These tests are about lengths, masks and heads.
+  /// The shape in the first element type that the variant supports, and with 64 columns if it has no kernel
+  /// for fewer. These tests are about lengths, masks and heads.
   static Shape as_taken(Shape shape) {
     for (const std::int64_t head_dim : {shape.head_dim, std::max<std::int64_t>(64, shape.head_dim)}) {
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -104,8 +104,8 @@ TEST_P(AttentionVariant, IsRightForEveryHeadDimension) {
   }
 }
 
-// Columns past the last one must neither be read nor written, nor add anything. HBM bytes are those of the columns that exist.
-// The element types take turns, so that each one meets every width of the kernels.
+// Columns past the last one must neither be read nor written, nor add anything. HBM bytes are those of the
+// columns that exist. The element types take turns, so that each one meets every width of the kernels.
 TEST_P(AttentionVariant, SLOW_IsRightForEveryMultipleOfEight) {
   constexpr Layout kLayouts[] = {Layout::kBhsd, Layout::kBshd, Layout::kSliced};
   std::size_t runs = 0;
@@ -195,7 +195,8 @@ TEST_P(AttentionVariant, TakesTheLargestScale) {
   EXPECT_EQ(run_on(shape, inputs).complaint(), "");
 }
 
-// From 2^30 on, the rounding error of the row's largest exponent is too large an exponent itself. See device/unresolved_rows.cuh.
+// From 2^30 on, the rounding error of the row's largest exponent is too large an exponent itself. See
+// device/unresolved_rows.cuh.
 TEST_P(AttentionVariant, SLOW_IsRightForScoresOfAnySize) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const double magnitude : score_magnitudes()) {
@@ -270,7 +271,8 @@ TEST_P(AttentionVariant, PassesNaNOnToItsQueryAndNoOther) {
   }
 }
 
-// Every query before the last one multiplies the row of V by 0, or leaves it out. The other head of K and V is not touched.
+// Every query before the last one multiplies the row of V by 0, or leaves it out. The other head of K and V
+// is not touched.
 TEST_P(AttentionVariant, SLOW_LetsNaNOfAHiddenKeySpreadWithinItsHead) {
   const Shape shape =
       as_taken({.heads = 4, .kv_heads = 2, .seq_q = 40, .seq_k = 50, .head_dim = 32, .causal = true});

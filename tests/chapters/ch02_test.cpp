@@ -34,7 +34,8 @@ TEST(OnlineSoftmax, OnChipReadsVeryLongRowsAgain) {
   EXPECT_LE(result.predicted.bytes(), 3 * 2 * cols * 4);
 }
 
-// The borders between one block, the clusters, and one block again, with rows that start at every place in 16 bytes.
+// The borders between one block, the clusters, and one block again, with rows that start at every place in 16
+// bytes.
 TEST(OnlineSoftmax, SLOW_ClustersReadRowsOnceThatFitOnTheirMultiprocessors) {
   for (const std::int64_t cols :
        {45056, 45057, 90109, 90112, 90113, 131072, 180221, 180224, 180225, 360448}) {

@@ -15,8 +15,8 @@ VariantResult run_variant_on(const char* variant, const Shape& shape) {
                                random_inputs<AttentionForward>(shape, Init::kNormal, 14));
 }
 
-// Every query tile is processed Tc times. Each time Q and O are read and O is written, except that the first time
-// there is no O to read.
+// Every query tile is processed Tc times. Each time Q and O are read and O is written, except that the first
+// time there is no O to read.
 TEST(TiledV1, BytesOfQAndOFallAsTheKeyTileGrows) {
   if (shared_bytes_limit() < 227 * 1024) GTEST_SKIP() << "the numbers are those of an H100";
   const Shape shape{.heads = 2, .kv_heads = 2, .seq_q = 64, .seq_k = 256, .head_dim = 64};

@@ -91,8 +91,8 @@ TEST(TensorCoreMma, CountsTheTensorInstructionsOfItsTiles) {
 }
 
 TEST(TensorCoreMma, LayoutsOfSharedMemoryDecideOverBankConflicts) {
-  // Rows of 128 bytes or more: every row of an 8 x 8 matrix begins at the same bank, so 8 wavefronts instead of one.
-  // Rows of 64 bytes: every second row does.
+  // Rows of 128 bytes or more: every row of an 8 x 8 matrix begins at the same bank, so 8 wavefronts instead
+  // of one. Rows of 64 bytes: every second row does.
   for (const auto& [d, times] : {std::pair{32, 4}, {64, 8}, {128, 8}}) {
     const Shape shape{.seq_q = 128, .seq_k = 128, .head_dim = d, .dtype = DType::kBFloat16};
     const VariantResult plain = run_variant_on("mma", shape);
@@ -110,7 +110,8 @@ TEST(TensorCoreMma, LayoutsOfSharedMemoryDecideOverBankConflicts) {
   }
 }
 
-// The lesson's table: a head of 256 queries and keys, d = 64. 2 query tiles of 8 warps go through 4 key tiles.
+// The lesson's table: a head of 256 queries and keys, d = 64. 2 query tiles of 8 warps go through 4 key
+// tiles.
 TEST(TensorCoreMma, CountsWhatTheLessonSays) {
   const Shape shape{.seq_q = 256, .seq_k = 256, .head_dim = 64, .dtype = DType::kBFloat16};
   for (const char* variant : {"mma", "padded", "swizzled", "q_in_registers", "exp2"}) {

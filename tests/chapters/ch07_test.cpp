@@ -67,7 +67,8 @@ TEST(MultiStage, FinalIsRightForEveryHeadDimensionAndType) {
   }
 }
 
-// A warp with rows processes slices of keys up to the last one that its last row sees, or all tiles of its block.
+// A warp with rows processes slices of keys up to the last one that its last row sees, or all tiles of its
+// block.
 TEST(MultiStage, CountsTheTensorInstructionsOfItsTiles) {
   for (const Tiles& tile : kTiles) {
     for (const auto& [queries, keys, causal] :
@@ -112,8 +113,8 @@ TEST(MultiStage, TakesOneBarrierForATileIfAnotherIsOnItsWay) {
   }
 }
 
-// Every wait is the last one before the first use of what it waits for; also that of Q, whether it stays in registers or
-// not, and those of a block without any key.
+// Every wait is the last one before the first use of what it waits for; also that of Q, whether it stays in
+// registers or not, and those of a block without any key.
 TEST(MultiStage, WaitsForNothingTooEarly) {
   for (const std::int64_t d : {32, 64, 128, 256}) {
     for (const bool causal : {false, true}) {
@@ -129,8 +130,8 @@ TEST(MultiStage, WaitsForNothingTooEarly) {
   }
 }
 
-// An ldmatrix of K or V takes 4 wavefronts, and there are two for 16 keys and 16 columns. With 32 rows a warp, there
-// are half as many warps for as many rows. What else is loaded: Q once, O once.
+// An ldmatrix of K or V takes 4 wavefronts, and there are two for 16 keys and 16 columns. With 32 rows a
+// warp, there are half as many warps for as many rows. What else is loaded: Q once, O once.
 TEST(MultiStage, ARowOfMmaMoreForEachFragmentHalvesTheLoads) {
   const Shape shape{.seq_q = 128, .seq_k = 384, .head_dim = 64, .dtype = DType::kBFloat16};
   const std::int64_t fragments = 2 * (384 / 16) * (64 / 16), q_and_o = 2 * 128 * 64 / 8 / 32;

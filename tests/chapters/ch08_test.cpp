@@ -127,7 +127,8 @@ TEST(Backward, WaitsForNothingTooEarly) {
   }
 }
 
-// The two fused variants are compiled for two sizes of tiles; which one a device takes follows from its shared memory.
+// The two fused variants are compiled for two sizes of tiles; which one a device takes follows from its
+// shared memory.
 TEST(Backward, TilesOf256ColumnsHaveHalfAsManyKeys) {
   Shape shape{.seq_q = 128, .seq_k = 256, .head_dim = 256, .dtype = DType::kBFloat16};
   for (const char* variant : {"mma_fused", "mma_pipelined"}) {

@@ -71,10 +71,10 @@ class Hopper : public testing::Test {
   }
 };
 
-// ---- lengths -------------------------------------------------------------------------------------------------
+// ---- lengths ----------------------------------------------------------------------------------------------
 
-// Lengths around the edges of the tiles, which are larger than the shapes that all variants are tested with. Warpgroups
-// and whole query tiles are partly, and entirely, past the end.
+// Lengths around the edges of the tiles, which are larger than the shapes that all variants are tested with.
+// Warpgroups and whole query tiles are partly, and entirely, past the end.
 TEST_F(Hopper, IsRightAroundTheEdgesOfItsTiles) {
   for (const auto& [queries, keys] : {std::pair{64, 128}, {63, 127}, {65, 129}, {193, 64}, {129, 257}}) {
     for (const bool causal : {false, true}) {
@@ -88,8 +88,8 @@ TEST_F(Hopper, IsRightAroundTheEdgesOfItsTiles) {
   }
 }
 
-// Each stage is used more than twice, so that parities come back. Under the mask the warpgroups of a block do not see
-// equally many tiles.
+// Each stage is used more than twice, so that parities come back. Under the mask the warpgroups of a block do
+// not see equally many tiles.
 TEST_F(Hopper, IsRightWhenTheRingsGoRoundSeveralTimes) {
   for (const auto& [queries, keys, causal] : {std::tuple{20, 900, false}, {200, 700, true}}) {
     const Shape shape{
@@ -132,7 +132,8 @@ TEST_F(Hopper, GivesZeroToQueriesWithoutKeys) {
   }
 }
 
-// More query tiles than multiprocessors: some blocks compute two, and their rings go on where the first tile left them.
+// More query tiles than multiprocessors: some blocks compute two, and their rings go on where the first tile
+// left them.
 TEST_F(Hopper, SLOW_BlocksThatStayTakeSeveralQueryTiles) {
   for (const auto& [variant, keys] : {std::pair{"persistent", 140},
                                       {"overlapped", 1},
@@ -181,7 +182,7 @@ TEST_F(Hopper, RepeatsItsResultToTheBit) {
   }
 }
 
-// ---- counts --------------------------------------------------------------------------------------------------
+// ---- counts -----------------------------------------------------------------------------------------------
 
 /// The products of a warpgroup for a key tile, Q K^T and P V, in units of 16 x 8 x 16.
 std::int64_t products_of_tile(const Tiles& tile) { return tile.Bc * tile.head_dim / 16; }
@@ -204,8 +205,8 @@ std::int64_t products(const Shape& shape, const Tiles& tile, std::int64_t first)
   return sum;
 }
 
-/// What the kernels without gaps add: Q K^T of a hidden tile where a warpgroup has one, and one product of each warpgroup
-/// that nobody uses at the end of its block.
+/// What the kernels without gaps add: Q K^T of a hidden tile where a warpgroup has one, and one product of
+/// each warpgroup that nobody uses at the end of its block.
 std::int64_t unused_products(const Shape& shape, const Tiles& tile) {
   if (!tile.is_gapless()) return 0;
   const std::int64_t heads = shape.batch * shape.heads, tiles = ceil_div(shape.seq_q, tile.Br);
@@ -256,7 +257,8 @@ TEST_F(Hopper, CountsTheProductsAndCopiesOfItsTiles) {
   }
 }
 
-// Columns that a tensor does not have are zeros on the chip: they land and are multiplied, but HBM has none of them.
+// Columns that a tensor does not have are zeros on the chip: they land and are multiplied, but HBM has none
+// of them.
 TEST_F(Hopper, PadsHeadDimensionsOnTheChip) {
   for (const Tiles& tile : kTiles) {
     if (tile.variant != "final" && tile.variant != "no_maximum") continue;
@@ -279,9 +281,10 @@ TEST_F(Hopper, PadsHeadDimensionsOnTheChip) {
   }
 }
 
-// A warp votes once for each key tile, and once when it stores its rows: repair_rows(). From `overlapped` on, raise_maximum() does
-// so beside P V, but for the first tile, and bound_sum() after P V. From `ping_pong` on, it takes a turn for each key tile and one
-// more, and passes each one on; in each block, a consumer begins and another one ends.
+// A warp votes once for each key tile, and once when it stores its rows: repair_rows(). From `overlapped` on,
+// raise_maximum() does so beside P V, but for the first tile, and bound_sum() after P V. From `ping_pong` on,
+// it takes a turn for each key tile and one more, and passes each one on; in each block, a consumer begins
+// and another one ends.
 TEST_F(Hopper, OverlapsItsSoftmaxWithProductsAndTakesTurns) {
   constexpr std::int64_t kWarps = 16, kKeyTiles = 4, kBlocks = 2, kWarpsOfConsumer = 4;
   for (const Tiles& tile : kTiles) {
@@ -304,7 +307,8 @@ TEST_F(Hopper, OverlapsItsSoftmaxWithProductsAndTakesTurns) {
   }
 }
 
-// The only __syncthreads() is the one after the barriers have been initialised. Nothing else waits for the whole block.
+// The only __syncthreads() is the one after the barriers have been initialised. Nothing else waits for the
+// whole block.
 TEST_F(Hopper, UsesSharedMemoryWithoutConflictsAndOneBarrier) {
   for (const Tiles& tile : kTiles) {
     const Shape shape{
@@ -334,7 +338,7 @@ TEST_F(Hopper, StoresOnlyOToSharedMemory) {
   }
 }
 
-// ---- without a maximum ------------------------------------------------------------------------------------------
+// ---- without a maximum ------------------------------------------------------------------------------------
 
 constexpr Tiles kNoMaximum = kTiles[17];
 
@@ -456,7 +460,7 @@ TEST_F(Hopper, SLOW_NoMaximumRepairsTilesOfManyHeads) {
   EXPECT_EQ(count, 3 * products(of.shape, kNoMaximum, first_tile(of.shape, kNoMaximum)));
 }
 
-// ---- what is refused ----------------------------------------------------------------------------------------------
+// ---- what is refused --------------------------------------------------------------------------------------
 
 void expect_refused(const std::vector<std::string>& options, const std::string& line) {
   std::vector<const char*> argv = {"ch09_hopper"};

@@ -25,8 +25,8 @@ namespace {
 
 using Shape = AttentionBackward::Shape;
 
-/// The tile sizes that follow from choices.cuh, and in which ways a kernel makes more than five products of each pair of
-/// tiles.
+/// The tile sizes that follow from choices.cuh, and in which ways a kernel makes more than five products of
+/// each pair of tiles.
 struct Tiles {
   std::string_view variant;
   std::int64_t head_dim, Br, Bc;   ///< the largest head_dim with these tiles
@@ -85,7 +85,7 @@ class HopperBackward : public testing::Test {
   }
 };
 
-// ---- lengths -------------------------------------------------------------------------------------------------
+// ---- lengths ----------------------------------------------------------------------------------------------
 
 TEST_F(HopperBackward, IsRightAroundTheEdgesOfItsTiles) {
   bool causal = true;
@@ -184,7 +184,7 @@ TEST_F(HopperBackward, DeterministicRepeatsItsResultToTheBit) {
   }
 }
 
-// ---- counts --------------------------------------------------------------------------------------------------
+// ---- counts -----------------------------------------------------------------------------------------------
 
 /// The tiles of a shape, of all heads.
 struct Work {
@@ -268,7 +268,8 @@ TEST_F(HopperBackward, SLOW_CountsTheProductsOfItsTiles) {
   }
 }
 
-// Columns that a tensor does not have are zeros on the chip: they are multiplied, but nothing of them is in HBM.
+// Columns that a tensor does not have are zeros on the chip: they are multiplied, but nothing of them is in
+// HBM.
 TEST_F(HopperBackward, SLOW_PadsHeadDimensionsOnTheChip) {
   for (const Tiles& tile : kTiles) {
     if (tile.variant != "final" && tile.variant != "deterministic") continue;
@@ -318,8 +319,8 @@ TEST_F(HopperBackward, ACausalMaskSkipsTilesThatItHides) {
   }
 }
 
-// An addition of a warp, or of the copy engine, goes to whole sectors: each number of a tile of dQ is added once, in `pair`
-// once for two key tiles. The counter of `persistent` takes an addition for each key tile.
+// An addition of a warp, or of the copy engine, goes to whole sectors: each number of a tile of dQ is added
+// once, in `pair` once for two key tiles. The counter of `persistent` takes an addition for each key tile.
 TEST_F(HopperBackward, SLOW_AddsToDqOnceForEachKeyTile) {
   for (const Tiles& tile : kTiles) {
     const Shape shape{.heads = 2,
@@ -340,8 +341,8 @@ TEST_F(HopperBackward, SLOW_AddsToDqOnceForEachKeyTile) {
   }
 }
 
-/// Shared memory of a block, in bytes: K, V, two stages of Q, dO and dS with D and LSE of the rows; then what some variants
-/// add. Each part has barriers at its end, and is a multiple of 1024.
+/// Shared memory of a block, in bytes: K, V, two stages of Q, dO and dS with D and LSE of the rows; then what
+/// some variants add. Each part has barriers at its end, and is a multiple of 1024.
 std::int64_t shared_bytes(const Tiles& tile) {
   const auto with_barriers = [](std::int64_t bytes) { return (bytes / 1024 + 1) * 1024; };
   const std::int64_t ds = 2 * tile.Bc * tile.Br;
@@ -372,8 +373,8 @@ TEST_F(HopperBackward, SLOW_UsesSharedMemoryWithoutConflictsAndOneBarrier) {
   }
 }
 
-// Of what the consumers compute, only dS goes to shared memory at every step, and in the end dK and dV; in `wgmma` dQ as
-// well, in `final` with 256 columns P.
+// Of what the consumers compute, only dS goes to shared memory at every step, and in the end dK and dV; in
+// `wgmma` dQ as well, in `final` with 256 columns P.
 TEST_F(HopperBackward, SLOW_StoresToSharedMemoryWhatTheLessonSays) {
   for (const Tiles& tile : kTiles) {
     const Shape shape{
@@ -409,7 +410,7 @@ TEST_F(HopperBackward, KeepsNoMatricesOfScores) {
   }
 }
 
-// ---- what is refused ----------------------------------------------------------------------------------------------
+// ---- what is refused --------------------------------------------------------------------------------------
 
 void expect_refused(const std::vector<std::string>& options, const std::string& line) {
   std::vector<const char*> argv = {"ch10_hopper_backward"};

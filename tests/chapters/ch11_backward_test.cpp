@@ -53,8 +53,8 @@ std::int64_t bytes_read(const VariantResult& result, const std::string& tensor) 
 constexpr std::int64_t kMmaOfShare = 4 * (32 / 16) * (32 / 8) * (64 / 16);
 constexpr std::int64_t kMmaOfDq = kBr / 16 * (64 / 8) * (kBc / 16);
 
-// 8 x 4 tiles of 64 queries and 128 keys. Under the causal mask key tile n is seen by 8 - 2 n of them; in a window of 128 before the
-// query by 4, the last one by 2; in documents of 128 tokens by 2.
+// 8 x 4 tiles of 64 queries and 128 keys. Under the causal mask key tile n is seen by 8 - 2 n of them; in a
+// window of 128 before the query by 4, the last one by 2; in documents of 128 tokens by 2.
 TEST(MasksBackward, SLOW_ReadsTheQueriesOfTheTilesThatSomethingSees) {
   const Shape all{{.seq_q = 512, .seq_k = 512, .head_dim = 64, .dtype = DType::kBFloat16}};
   Shape causal = all, window = all, documents = all, padded = all, blocks = all;
@@ -91,9 +91,9 @@ TEST(MasksBackward, SLOW_ReadsTheQueriesOfTheTilesThatSomethingSees) {
   }
 }
 
-// For each of 4 key tiles what its list begins with, 16 bytes, and the number of each query tile. Every warp of a block reads its list
-// for each of two heads, and goes through both twice: for the partial tiles, where the first list's first tile comes with the row, and
-// for the full ones.
+// For each of 4 key tiles what its list begins with, 16 bytes, and the number of each query tile. Every warp
+// of a block reads its list for each of two heads, and goes through both twice: for the partial tiles, where
+// the first list's first tile comes with the row, and for the full ones.
 TEST(MasksBackward, CompressedReadsShortLists) {
   Shape shape{{.heads = 2, .kv_heads = 1, .seq_q = 512, .seq_k = 512, .head_dim = 64, .causal = true}};
   shape.dtype = DType::kBFloat16;
@@ -109,8 +109,8 @@ TEST(MasksBackward, CompressedReadsShortLists) {
   EXPECT_EQ(tensors.at("key_row_order").read_bytes, 4 * kWarps * 16);
 }
 
-// Under a causal mask with as many queries as keys, the diagonal crosses two query tiles of each key tile. Of the 8 shares of the
-// first, 32 queries and 32 keys each, it hides 5; of those of the second, 1.
+// Under a causal mask with as many queries as keys, the diagonal crosses two query tiles of each key tile. Of
+// the 8 shares of the first, 32 queries and 32 keys each, it hides 5; of those of the second, 1.
 TEST(MasksBackward, WarpsSkipTheSharesThatNobodySees) {
   Shape shape{{.seq_q = 512, .seq_k = 512, .head_dim = 64, .causal = true, .dtype = DType::kBFloat16}};
   for (const std::string& variant : kForAnyMask) {
@@ -124,9 +124,9 @@ TEST(MasksBackward, WarpsSkipTheSharesThatNobodySees) {
   }
 }
 
-// Two for each tile that is visited, and one before dK and dV replace K and V. In deterministic, blocks with a key tile take one for
-// each of 14 tiles, when it has landed. (Those for dQ have named barriers, which this counter leaves out.) list_and_order takes one
-// in each of its 32 warps.
+// Two for each tile that is visited, and one before dK and dV replace K and V. In deterministic, blocks with
+// a key tile take one for each of 14 tiles, when it has landed. (Those for dQ have named barriers, which this
+// counter leaves out.) list_and_order takes one in each of its 32 warps.
 TEST(MasksBackward, TakesTwoBarriersForATile) {
   Shape shape{{.seq_q = 512, .seq_k = 512, .head_dim = 64, .dtype = DType::kBFloat16}};
   shape.block_mask =
@@ -179,7 +179,8 @@ TEST(MasksBackward, DeterministicRepeatsItsResultToTheBit) {
     EXPECT_EQ(first.outputs.at(name).data, second.outputs.at(name).data) << name;
 }
 
-// Their gradients are written, and are 0: dQ of queries that see no key, dK and dV of keys that no query sees.
+// Their gradients are written, and are 0: dQ of queries that see no key, dK and dV of keys that no query
+// sees.
 TEST(MasksBackward, GivesZerosToThoseThatAreNotSeen) {
   Shape padded{{.batch = 2, .seq_q = 70, .seq_k = 300, .head_dim = 64}};
   padded.key_lengths = key_lengths({0, 130});
@@ -246,7 +247,8 @@ TEST(MasksBackward, DoesNotReadKeysThatDoNotExist) {
   }
 }
 
-// dK and dV do not depend on which of the variants computes them: they differ in what they leave out, not in what they add up.
+// dK and dV do not depend on which of the variants computes them: they differ in what they leave out, not in
+// what they add up.
 TEST(MasksBackward, FullTilesOfAnyVariantGiveTheSameResult) {
   Shape shape{{.seq_q = 256, .seq_k = 128, .head_dim = 64, .dtype = DType::kBFloat16}};
   shape.block_mask = blocks_where(shape, 1, 128, [](auto, auto, auto) { return true; });

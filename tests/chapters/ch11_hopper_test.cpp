@@ -57,8 +57,8 @@ std::int64_t bytes_read(const VariantResult& result, const std::string& tensor) 
 /// 4 x 4 tiles.
 Shape four_by_four() { return {{.seq_q = 512, .seq_k = 512, .head_dim = 64}}; }
 
-// Whole tiles: a sequence of 200 keys has two. Query tiles that see nothing are not read; the backward pass reads K and V once,
-// except for key tiles that no query sees.
+// Whole tiles: a sequence of 200 keys has two. Query tiles that see nothing are not read; the backward pass
+// reads K and V once, except for key tiles that no query sees.
 TEST_F(MasksOnHopper, ReadsTheTilesOfTheLists) {
   const Shape all = four_by_four();
   Shape causal = all, window = all, documents = all, padded = all, blocks = all;
@@ -89,8 +89,8 @@ TEST_F(MasksOnHopper, ReadsTheTilesOfTheLists) {
   }
 }
 
-// Two warps read both counts of each query tile, and one thread the number of each key tile. A key tile adds its counts up first, and
-// then goes through the partial tiles and the full ones.
+// Two warps read both counts of each query tile, and one thread the number of each key tile. A key tile adds
+// its counts up first, and then goes through the partial tiles and the full ones.
 TEST_F(MasksOnHopper, OneThreadReadsTheLists) {
   Shape shape = four_by_four();
   shape.causal = true;
@@ -103,7 +103,8 @@ TEST_F(MasksOnHopper, OneThreadReadsTheLists) {
   EXPECT_EQ(bytes_read(both, "query_tiles"), 2 * 10 * 4);
 }
 
-// With documents that begin and end with tiles, only the kernels that make the lists ask: for each of 4 lists about 4 tiles.
+// With documents that begin and end with tiles, only the kernels that make the lists ask: for each of 4 lists
+// about 4 tiles.
 TEST_F(MasksOnHopper, FullTilesAreNotAsked) {
   Shape full = four_by_four(), partial = full;
   full.documents = documents_that_end_at(512, {128, 256});
@@ -117,9 +118,9 @@ TEST_F(MasksOnHopper, FullTilesAreNotAsked) {
   EXPECT_GT(bytes_read(run_hopper(backward(partial)), "documents"), 2 * of_lists);
 }
 
-// The products of a tile are those of chapters 09 and 10, and little else is multiplied: at the end of a block Q K^T of no tile; in
-// the backward pass dQ of no query tile at the beginning of a key tile, and S of none at its end. The first query tile and the last
-// key tile see nothing, and are not multiplied.
+// The products of a tile are those of chapters 09 and 10, and little else is multiplied: at the end of a
+// block Q K^T of no tile; in the backward pass dQ of no query tile at the beginning of a key tile, and S of
+// none at its end. The first query tile and the last key tile see nothing, and are not multiplied.
 TEST_F(MasksOnHopper, MultipliesTheTilesOfTheLists) {
   constexpr std::int64_t kSteps = 64 / 16,
                          kLongSteps = 128 / 16;  // along head_dim, and along keys or queries
@@ -133,7 +134,8 @@ TEST_F(MasksOnHopper, MultipliesTheTilesOfTheLists) {
   EXPECT_EQ(both.counted->mma, 0);
 }
 
-// More query tiles than multiprocessors: a block goes from full lists to empty ones and to partial ones, and the rings go round.
+// More query tiles than multiprocessors: a block goes from full lists to empty ones and to partial ones, and
+// the rings go round.
 TEST_F(MasksOnHopper, SLOW_IsRightWhenBlocksTakeSeveralQueryTiles) {
   Random random(51);
   Shape lengths{{.batch = 2, .heads = 24, .kv_heads = 4, .seq_q = 400, .seq_k = 290, .head_dim = 64}};

@@ -88,7 +88,8 @@ class TileOrder : public ::testing::Test {
   }
 };
 
-// Lengths repeat: equal ones stay as they are. 150 rows are more than the block of 64 threads takes at a time.
+// Lengths repeat: equal ones stay as they are. 150 rows are more than the block of 64 threads takes at a
+// time.
 TEST_F(TileOrder, IsFromTheLongestListToTheShortest) {
   for (const int rows : {1, 5, 64, 150}) {
     const Ordered ordered = order_of(rows, 3, 1, 2, 4);
@@ -160,7 +161,8 @@ TEST_F(TileOrder, IsTheSameFromOneKernelAndFromTwo) {
   }
 }
 
-// 6 heads, 3 at once: blocks take the longest rows of 3 heads, then the next longest, and then the 3 heads that are left.
+// 6 heads, 3 at once: blocks take the longest rows of 3 heads, then the next longest, and then the 3 heads
+// that are left.
 TEST_F(TileOrder, BlocksTakeEachRowOfEachHeadOnce) {
   const int rows = 7;
   for (const int group : {1, 2}) {

@@ -38,7 +38,8 @@ std::int64_t bytes_read(const VariantResult& result, const std::string& tensor) 
 /// mma instructions of a warp's rows and a slice of keys: both products.
 constexpr std::int64_t kMmaOfSlice = 2 * (kWarpRows / 16) * (kSlice / 8) * (64 / 16);
 
-// 4 x 4 tiles. Under the causal mask 10 are visited, in a window of 128 behind the query 7, in documents of 128 tokens 4.
+// 4 x 4 tiles. Under the causal mask 10 are visited, in a window of 128 behind the query 7, in documents of
+// 128 tokens 4.
 TEST(Masks, ReadsKAndVOfTheTilesThatSomethingSees) {
   const Shape all{{.seq_q = 512, .seq_k = 512, .head_dim = 64, .dtype = DType::kBFloat16}};
   Shape causal = all, window = all, documents = all, padded = all, blocks = all;
@@ -70,8 +71,8 @@ TEST(Masks, ReadsKAndVOfTheTilesThatSomethingSees) {
   }
 }
 
-// The lists: for each of 4 query tiles what its list begins with, 16 bytes, and the number of each visited tile; every warp of a block
-// reads its list, but for the first tile, which comes with the row.
+// The lists: for each of 4 query tiles what its list begins with, 16 bytes, and the number of each visited
+// tile; every warp of a block reads its list, but for the first tile, which comes with the row.
 TEST(Masks, CompressedReadsShortLists) {
   Shape shape{{.heads = 2, .kv_heads = 2, .seq_q = 512, .seq_k = 512, .head_dim = 64, .causal = true}};
   shape.dtype = DType::kBFloat16;
@@ -113,7 +114,8 @@ TEST(Masks, SharesListsBetweenHeadsWithTheSameMasks) {
   }
 }
 
-// Under a causal mask with as many queries as keys, warp w of a tile skips 3 - w slices of the diagonal tile, if it asks.
+// Under a causal mask with as many queries as keys, warp w of a tile skips 3 - w slices of the diagonal tile,
+// if it asks.
 TEST(Masks, WarpsSkipTheSlicesThatTheyDoNotSee) {
   Shape shape{{.seq_q = 512, .seq_k = 512, .head_dim = 64, .causal = true, .dtype = DType::kBFloat16}};
   for (const std::string& variant : kForAnyMask) {
@@ -162,7 +164,8 @@ TEST(Masks, ThatHideNothingChangeNothing) {
   }
 }
 
-// All variants that keep everything compute the same bits: they differ in what they leave out, not in what they add up.
+// All variants that keep everything compute the same bits: they differ in what they leave out, not in what
+// they add up.
 TEST(Masks, FullTilesOfAnyVariantGiveTheSameResult) {
   Shape shape{{.seq_q = 256, .seq_k = 128, .head_dim = 64, .dtype = DType::kBFloat16}};
   shape.block_mask = blocks_where(shape, 1, 128, [](auto, auto, auto) { return true; });
@@ -174,8 +177,8 @@ TEST(Masks, FullTilesOfAnyVariantGiveTheSameResult) {
   }
 }
 
-// Another tiling, that of head_dim 128, drops the same elements; another seed others. V holds the number of its key in one column, so
-// that O of a uniform P says which keys were kept.
+// Another tiling, that of head_dim 128, drops the same elements; another seed others. V holds the number of
+// its key in one column, so that O of a uniform P says which keys were kept.
 TEST(Masks, DropoutDependsOnNothingButItsSeed) {
   const auto kept_keys = [](std::int64_t head_dim, std::uint64_t seed) {
     Shape shape{{.heads = 2,

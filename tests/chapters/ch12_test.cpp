@@ -1,4 +1,5 @@
-// Tests the variants of chapter 12 on every kind of shape, forward and backward, and the claims of the lesson.
+// Tests the variants of chapter 12 on every kind of shape, forward and backward, and the claims of the
+// lesson.
 
 #include <gtest/gtest.h>
 
@@ -231,7 +232,7 @@ TEST_P(LargeHeads, IgnoresHiddenKeys) {
 INSTANTIATE_TEST_SUITE_P(Variants, LargeHeads, testing::ValuesIn(variant_names(describe_chapter())),
                          [](const auto& parameter) { return parameter.param; });
 
-// ---- `final` in 16 bits --------------------------------------------------------------------------------------------
+// ---- `final` in 16 bits -----------------------------------------------------------------------------------
 
 TEST(LargeHeadsFinal, HasTheBitsOfCluster) {
   if (const auto lacking = what_device_lacks_for("cluster")) GTEST_SKIP() << lacking->reason;
@@ -251,7 +252,7 @@ TEST(LargeHeadsFinal, HasTheBitsOfCluster) {
   }
 }
 
-// ---- what is refused -----------------------------------------------------------------------------------------------
+// ---- what is refused --------------------------------------------------------------------------------------
 
 void expect_refused(const std::vector<std::string>& options, const std::string& line) {
   std::vector<const char*> argv = {"ch12_large_heads"};
@@ -278,7 +279,7 @@ TEST(LargeHeadsRefuse, WhatTheyHaveNoKernelsFor) {
                    "--backward is given: this variant has no backward pass; final has");
 }
 
-// ---- the bytes of the steps ----------------------------------------------------------------------------------------
+// ---- the bytes of the steps -------------------------------------------------------------------------------
 
 // K is read once for each part of O's columns, V once altogether, Q by every block.
 TEST(LargeHeadsBytes, AreThoseOfPartsAndBlocks) {

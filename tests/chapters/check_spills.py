@@ -1,10 +1,12 @@
-"""Checks that no kernel that must be fast spills registers to local memory, or waits for each wgmma by itself.
+"""Checks that no kernel that must be fast spills registers to local memory, or waits for each wgmma by
+itself.
 
     check_spills.py [--list] BUILD_DIR [CHAPTER[:WORDS]...]
 
-Reads the output of ptxas from a build of BUILD_DIR with -DFA_PTXAS_REPORT=ON, and names each kernel that spills or has
-a stack (beyond TOLERATED), and each for which ptxas serialises wgmma or injects a wait of its own. CHAPTER:WORDS selects
-the kernels whose name contains WORDS. Default: DEFAULT. --list prints the registers of all.
+Reads the output of ptxas from a build of BUILD_DIR with -DFA_PTXAS_REPORT=ON, and names each kernel that
+spills or has a stack (beyond TOLERATED), and each for which ptxas serialises wgmma or injects a wait of its
+own. CHAPTER:WORDS selects the kernels whose name contains WORDS. Default: DEFAULT. --list prints the
+registers of all.
 
 Exit status: 1 a kernel spills or serialises, 2 there is no report or no such kernel.
 """
@@ -37,7 +39,8 @@ TOLERATED = [
             ("fa::ch08::", 40),
         )
     ),
-    # Masks need registers that the tiles of chapters 07 and 08 leave no room for, most of all at head_dim 128. To be removed.
+    # Masks need registers that the tiles of chapters 07 and 08 leave no room for, most of all at head_dim
+    # 128. To be removed.
     *((arch, "fa::ch11::", 160) for arch in ("sm_80", "sm_86", "sm_89", "sm_90")),
     # And with two kinds of blocks in one kernel.
     ("sm_80", "QueryGradientTiles<__nv_bfloat16, 128>", 224),
@@ -61,7 +64,8 @@ KERNEL = re.compile(
     r"(?P<loads>\d+) bytes spill loads(?:(?!Compiling entry).)*?Used (?P<registers>\d+) registers",
     re.DOTALL,
 )
-# What ptxas does where it cannot leave products in flight: it waits after each, or adds the missing fence. C7509 to C7520.
+# What ptxas does where it cannot leave products in flight: it waits after each, or adds the missing fence.
+# C7509 to C7520.
 SLOW = re.compile(
     r"^ptxas \w+\s*: (?:\((?P<code>C\d+)\) )?(?:Potential Performance Loss: )?"
     r"(?P<message>(?:wgmma\.mma_async instructions are serialized|warpgroup\.(?:arrive|wait) is injected).*?)"
@@ -84,11 +88,7 @@ class Kernel:
     @property
     def spills(self) -> bool:
         allowed = max(
-            (
-                size
-                for arch, name, size in TOLERATED
-                if arch == self.arch and name in self.name
-            ),
+            (size for arch, name, size in TOLERATED if arch == self.arch and name in self.name),
             default=0,
         )
         return max(self.stack, self.stores, self.loads) > allowed
@@ -96,19 +96,17 @@ class Kernel:
 
 def demangled(names: list[str]) -> list[str]:
     """Readable names, without the parts that all of them share."""
-    done = subprocess.run(
-        ["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True)
     return [re.sub(r"^void |\(.*", "", line) for line in done.stdout.splitlines()]
 
 
 def slow_products(report: str) -> list[tuple[str, str]]:
-    """Each kernel whose products ptxas slows down, and its message: ("ch09::final<64>", "C7510: wgmma.mma_async ..")."""
+    """Each kernel whose products ptxas slows down, and its message: ("ch09::final<64>", "C7510:
+    wgmma.mma_async ..").
+    """
     found = [match.groupdict() for match in SLOW.finditer(report)]
     names = demangled([match["name"] for match in found])
-    said = [
-        ": ".join(filter(None, (match["code"], match["message"]))) for match in found
-    ]
+    said = [": ".join(filter(None, (match["code"], match["message"]))) for match in found]
     return list(dict.fromkeys(zip(names, said, strict=True)))
 
 

@@ -11,8 +11,8 @@ namespace fa {
 
 inline std::int64_t ceil_div(std::int64_t n, std::int64_t d) { return (n + d - 1) / d; }
 
-/// The tiles of Bc keys that the forward pass takes for the queries [first, first + rows): one even if they see none, or
-/// if there are no such queries.
+/// The tiles of Bc keys that the forward pass takes for the queries [first, first + rows): one even if they
+/// see none, or if there are no such queries.
 inline std::int64_t key_tiles(const AttentionShape& shape, std::int64_t Bc, std::int64_t first,
                               std::int64_t rows) {
   if (first + rows <= 0 || first >= shape.seq_q) return 1;

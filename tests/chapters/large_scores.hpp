@@ -20,8 +20,8 @@ inline const std::vector<double>& score_magnitudes() {
   return magnitudes;
 }
 
-/// Sets Q and K so that key j has the score sign * magnitude * (1 - (37 j mod 64) / 128) with every query, and returns the scale. All
-/// numbers are exact in every type, and the products have no rounding error.
+/// Sets Q and K so that key j has the score sign * magnitude * (1 - (37 j mod 64) / 128) with every query,
+/// and returns the scale. All numbers are exact in every type, and the products have no rounding error.
 ///
 /// @param in_q  the magnitude is in Q and K, where fp16 does not hold it; otherwise it is in the scale
 inline double large_scores(const AttentionShape& shape, TensorMap& inputs, double magnitude, double sign,

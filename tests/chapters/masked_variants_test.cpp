@@ -1,6 +1,6 @@
-// Tests every variant of chapter 11 with every kind of shape and mask: right outputs, no defects, and exactly the bytes of its
-// formula. Each problem runs in both directions if the variant has both. Where several properties vary, they vary in the same
-// loop: not each with each.
+// Tests every variant of chapter 11 with every kind of shape and mask: right outputs, no defects, and exactly
+// the bytes of its formula. Each problem runs in both directions if the variant has both. Where several
+// properties vary, they vary in the same loop: not each with each.
 
 #include <gtest/gtest.h>
 
@@ -181,7 +181,8 @@ TEST_P(MaskedVariant, SLOW_IsRightForEveryTypeAndWidth) {
   }
 }
 
-// Columns past the last one must neither be read nor written, nor add anything. HBM bytes are those of the columns that exist.
+// Columns past the last one must neither be read nor written, nor add anything. HBM bytes are those of the
+// columns that exist.
 TEST_P(MaskedVariant, SLOW_IsRightForEveryMultipleOfEightAndEveryLayout) {
   constexpr Layout kLayouts[] = {Layout::kBhsd, Layout::kBshd, Layout::kSliced};
   Random random(42);
@@ -335,7 +336,8 @@ TEST_P(MaskedVariant, DoesNotReadWhatIsHidden) {
   }
 }
 
-// A NaN at a key that most queries do not see. The other head of K and V, and the queries that read it, are not touched.
+// A NaN at a key that most queries do not see. The other head of K and V, and the queries that read it, are
+// not touched.
 TEST_P(MaskedVariant, SLOW_LetsNaNOfAHiddenKeySpreadWithinItsHead) {
   Shape causal{{.heads = 4,
                 .kv_heads = 2,

@@ -1,5 +1,5 @@
-// Tests every variant of a softmax chapter with every kind of shape and input: right results, no defects, and exactly
-// the bytes of its formula. Linked once with each softmax chapter.
+// Tests every variant of a softmax chapter with every kind of shape and input: right results, no defects, and
+// exactly the bytes of its formula. Linked once with each softmax chapter.
 
 #include <gtest/gtest.h>
 

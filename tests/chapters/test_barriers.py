@@ -2,11 +2,11 @@
 
     test_barriers.py BUILD_DIR CHAPTER...
 
-For each __syncthreads() in the chapter's kernels and in the functions of common/device that they call, runs the
-chapter's program while the simulator skips that one barrier (GPUSIM_SKIP_BARRIER): it must exit with status 1 and
-report a race between two source lines, at least one of them in the file of the barrier or in a header that it includes.
-Likewise for each wait of a cluster's barrier, without which another block may have ended or not yet initialised its
-mbarrier, or threads arrive twice.
+For each __syncthreads() in the chapter's kernels and in the functions of common/device that they call, runs
+the chapter's program while the simulator skips that one barrier (GPUSIM_SKIP_BARRIER): it must exit with
+status 1 and report a race between two source lines, at least one of them in the file of the barrier or in a
+header that it includes. Likewise for each wait of a cluster's barrier, without which another block may have
+ended or not yet initialised its mbarrier, or threads arrive twice.
 """
 
 import os
@@ -37,7 +37,8 @@ SHAPES = {
         "--variant mma_deterministic --dtype bf16 --heads 1 --seq-q 200 --seq-k 3 --head-dim 32 --causal",  # a block without keys
     ),
 }
-# Shapes of chapters whose barriers need more than those of their problem; all variants, if a shape names none.
+# Shapes of chapters whose barriers need more than those of their problem; all variants, if a shape names
+# none.
 MORE_SHAPES = {
     "07_multi_stage": (
         "--variant final --heads 1 --seq-q 200 --seq-k 3 --head-dim 128 --causal",  # a block without keys
@@ -52,13 +53,13 @@ OF_CLUSTER = re.compile(
     r"(address is .* which may have ended|no thread has initialised .*: no barrier of the cluster comes before"
     r"|arrives at the cluster's barrier a second time)"
 )
-RACE = re.compile(
-    r"Race reported between .*? at (\S+):(\d+)(?: \(from [^)]+\))? and .*? at (\S+):(\d+)"
-)
+RACE = re.compile(r"Race reported between .*? at (\S+):(\d+)(?: \(from [^)]+\))? and .*? at (\S+):(\d+)")
 
 
 def included(kernel: Path) -> list[Path]:
-    """The kernel file, and the headers of common/device and of its own folder that it includes, directly or not."""
+    """The kernel file, and the headers of common/device and of its own folder that it includes, directly or
+    not.
+    """
     files, queue = [], [kernel]
     while queue:
         path = queue.pop()
@@ -74,12 +75,12 @@ def included(kernel: Path) -> list[Path]:
 
 
 def barriers(chapter: str) -> list[tuple[Path, int]]:
-    """File and line number of each barrier, except those in functions of headers that the kernels do not call."""
+    """File and line number of each barrier, except those in functions of headers that the kernels do not
+    call.
+    """
     folder = ROOT / "chapters" / chapter
     kernels = sorted(folder.glob("*.cuh"))
-    calls = {
-        word for kernel in kernels for word in re.findall(r"\w+", kernel.read_text())
-    }
+    calls = {word for kernel in kernels for word in re.findall(r"\w+", kernel.read_text())}
     found = []
     for path in dict.fromkeys(path for kernel in kernels for path in included(kernel)):
         source = path.read_text()
@@ -153,11 +154,7 @@ def main() -> int:
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     build = Path(sys.argv[1]).resolve()
-    jobs = [
-        (build, chapter, *where)
-        for chapter in sys.argv[2:]
-        for where in barriers(chapter)
-    ]
+    jobs = [(build, chapter, *where) for chapter in sys.argv[2:] for where in barriers(chapter)]
     if not jobs:
         sys.exit("no barrier found: what is there to test?")
     with ThreadPoolExecutor(machine.cores()) as pool:

@@ -60,9 +60,7 @@ class Debugging(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="debugging-")
         cls.addClassCleanup(folder.cleanup)
         bench = trials.Workbench(BUILD, cls.chapter, debug=True)
-        cls.program = bench.program(
-            {"kernel.cuh": cls.text}, Path(folder.name), ["--rows 1"], VARIANT
-        )
+        cls.program = bench.program({"kernel.cuh": cls.text}, Path(folder.name), ["--rows 1"], VARIANT)
 
     def line(self, text: str) -> int:
         """The number of the last line of the kernels that contains the text."""
@@ -166,9 +164,7 @@ class Debugging(unittest.TestCase):
             texts = regions.for_debugger(alone, own)
             bench = trials.Workbench(BUILD, self.chapter, debug=True)
             program = bench.program(texts, built, ["--rows 1"], VARIANT)
-            said = self.gdb(
-                OPTIONS, "break warp_sum", "info breakpoints", program=program
-            )
+            said = self.gdb(OPTIONS, "break warp_sum", "info breakpoints", program=program)
         lines = copy["kernel.cuh"].splitlines()
         read = 1 + next(n for n, line in enumerate(lines) if "sPartial[other])" in line)
         self.assertIn(f"{own}/kernel.cuh:{read}\n{read}\t", said[0])
@@ -214,9 +210,7 @@ class Debugging(unittest.TestCase):
         self.assertEqual(len(own), 2, said[4])
         self.assertRegex(own[0], r"^#0 .*fa::ch01::warp_sum \(value=[\d.]+\)")
         self.assertRegex(own[1], r"^#1 .*fa::ch01::row_per_block_softmax \(x=0x")
-        hidden = re.search(
-            r"\n\((\d+) frames of the simulator and of libraries", said[4]
-        )
+        hidden = re.search(r"\n\((\d+) frames of the simulator and of libraries", said[4])
         every = [text for text in said[5].splitlines() if text.startswith("#")]
         self.assertEqual(len(own) + int(hidden[1]), len(every))
         self.assertIn("std::", "".join(every))
@@ -257,9 +251,7 @@ class Debugging(unittest.TestCase):
 
     def test_the_page_quotes_the_kernel(self):
         page = (project.ROOT / "docs/pages/debugging.md").read_text(encoding="utf-8")
-        lines = (
-            (self.chapter.path / "kernel.cuh").read_text(encoding="utf-8").splitlines()
-        )
+        lines = (self.chapter.path / "kernel.cuh").read_text(encoding="utf-8").splitlines()
         quoted = re.findall(r"(?m)^(\d{3})     (  .*)$", page)
         self.assertGreater(len(quoted), 5)
         for number, text in quoted:
@@ -269,9 +261,7 @@ class Debugging(unittest.TestCase):
         def levels(target: str) -> tuple[str, str]:
             commands = trials.ninja_commands(BUILD, target)
             compile_ = next(c for c in commands if c.endswith("/chapter.cu"))
-            return tuple(
-                re.findall(rf" {option}", compile_)[-1] for option in ("-g\\d", "-O.")
-            )
+            return tuple(re.findall(rf" {option}", compile_)[-1] for option in ("-g\\d", "-O."))
 
         name = self.chapter.executable
         self.assertEqual(levels(name), (" -g1", " -Og"))
@@ -288,16 +278,12 @@ class Hopper(unittest.TestCase):
         chapter = project.select(["09"])[0]
         text = (chapter.path / "consumer.cuh").read_text(encoding="utf-8")
         lines = text.splitlines()
-        line = (
-            lines.index("      for (int panel = 0; panel < Tile::kPanels; ++panel)") + 1
-        )
+        line = lines.index("      for (int panel = 0; panel < Tile::kPanels; ++panel)") + 1
         options = "--variant wgmma --dtype bf16 --heads 1 --seq-q 50 --seq-k 45 --head-dim 128"
         with tempfile.TemporaryDirectory(prefix="debugging-") as folder:
             bench = trials.Workbench(BUILD, chapter, debug=True)
             program = bench.program({}, Path(folder), [options], "wgmma")
-            words = debug.command_of(
-                program, [f"consumer.cuh:{line + 1}"], f"{options} --no-check".split()
-            )
+            words = debug.command_of(program, [f"consumer.cuh:{line + 1}"], f"{options} --no-check".split())
             at = words.index("--args")
             show = [
                 word

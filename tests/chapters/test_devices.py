@@ -1,5 +1,5 @@
-"""Every variant of every chapter on one device that the simulator emulates: it is right, or it says in one line what the
-device lacks.
+"""Every variant of every chapter on one device that the simulator emulates: it is right, or it says in one
+line what the device lacks.
 
 test_devices.py DEVICE FOLDER     the folder with the chapters' programs
 """
@@ -66,9 +66,7 @@ ONLY_H100 = [(n, head_dim) for n in ("09", "10", "12") for head_dim in (64, 128,
 PROMISED["h100"] = PROMISED["h100"] + ONLY_H100 + [("08", 256)]
 
 
-def run(
-    program: str, *options: str, device: str | None = None
-) -> subprocess.CompletedProcess:
+def run(program: str, *options: str, device: str | None = None) -> subprocess.CompletedProcess:
     return subprocess.run(
         [str(PROGRAMS / program), *options],
         env=os.environ | {"GPUSIM_DEVICE": device or DEVICE},
@@ -96,9 +94,7 @@ def problems(program: str) -> Iterator[list[str]]:
 def programs() -> list[str]:
     """Those of all chapters but 13, which runs on several devices: test_ring.py."""
     found = (path.name for path in PROGRAMS.glob("ch[0-9][0-9]_*"))
-    return sorted(
-        name for name in found if not name.endswith("_exercise") and name != "ch13_ring"
-    )
+    return sorted(name for name in found if not name.endswith("_exercise") and name != "ch13_ring")
 
 
 def lessons() -> list[str]:
@@ -118,10 +114,7 @@ class DeviceTest(unittest.TestCase):
         if done.returncode == 2:  # one of them is not compiled for this head dimension
             self.assert_refused(done, OWN_REASON, as_data=True)
             listing = run(program, "--list").stdout.splitlines()[1:]
-            runs = [
-                run(program, "--variant", line.split()[0], *options, "--json", "-")
-                for line in listing
-            ]
+            runs = [run(program, "--variant", line.split()[0], *options, "--json", "-") for line in listing]
             for refused in (one for one in runs if one.returncode == 2):
                 reason = re.compile(f"{OWN_REASON.pattern}|{LACKS.pattern}")
                 self.assert_refused(refused, reason, as_data=True)
@@ -150,9 +143,7 @@ class DeviceTest(unittest.TestCase):
         else:
             self.assertEqual(done.stdout, "")
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-        self.assertRegex(
-            done.stderr, f"^error: --variant \\w+ cannot run this: ({reason.pattern})"
-        )
+        self.assertRegex(done.stderr, f"^error: --variant \\w+ cannot run this: ({reason.pattern})")
 
     def test_every_variant_is_right_or_says_what_is_lacking(self) -> None:
         self.assertEqual(programs(), lessons())
@@ -163,19 +154,13 @@ class DeviceTest(unittest.TestCase):
                     variants = self.results(program, options)
                     for variant in variants:
                         if "skipped" in variant:
-                            self.assertRegex(
-                                variant["skipped"]["reason"], f"^({LACKS.pattern})$"
-                            )
+                            self.assertRegex(variant["skipped"]["reason"], f"^({LACKS.pattern})$")
                         else:
                             self.assertNotIn("failure", variant)
                             self.assertEqual(variant["defects"], [])
                     required = [v for v in variants if v["name"] not in OPTIONAL]
                     if required and "skipped" not in required[-1]:
-                        head_dim = (
-                            options[options.index("--head-dim") + 1]
-                            if "--head-dim" in options
-                            else 0
-                        )
+                        head_dim = options[options.index("--head-dim") + 1] if "--head-dim" in options else 0
                         ran.add((program[2:4], int(head_dim)))
         for promise in PROMISED[DEVICE]:
             self.assertIn(promise, ran)
@@ -183,9 +168,7 @@ class DeviceTest(unittest.TestCase):
             self.assertEqual([one for one in ONLY_H100 if one in ran], [])
 
     def test_a_skipped_variant_by_itself_is_refused_in_one_line(self) -> None:
-        lacking = run(
-            "ch05_loop_swapped_v2", "--variant", "large_tiles", "--head-dim", "256"
-        )
+        lacking = run("ch05_loop_swapped_v2", "--variant", "large_tiles", "--head-dim", "256")
         if DEVICE == "h100":
             self.assertEqual(lacking.returncode, 0, lacking.stderr)
         else:
@@ -207,20 +190,14 @@ class DeviceTest(unittest.TestCase):
                 self.assert_refused(done, re.compile(f"{exactly}$"))
 
     def test_reports_name_the_device(self) -> None:
-        device = json.loads(
-            run("ch01_safe_softmax", "--rows", "1", "--json", "-").stdout
-        )["device"]
-        self.assertRegex(
-            device, "^simulator$" if DEVICE == "h100" else r"^simulator \(.+\)$"
-        )
+        device = json.loads(run("ch01_safe_softmax", "--rows", "1", "--json", "-").stdout)["device"]
+        self.assertRegex(device, "^simulator$" if DEVICE == "h100" else r"^simulator \(.+\)$")
 
     def test_an_unknown_device_is_refused_with_the_names(self) -> None:
         done = run("ch07_multi_stage", "--variant", "all", device=f"{DEVICE}x")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         names = "t4, a100, rtx3060, rtx4090, rtx5090 or h100"
-        self.assertEqual(
-            done.stderr, f"error: GPUSIM_DEVICE is {DEVICE}x: must be {names}\n"
-        )
+        self.assertEqual(done.stderr, f"error: GPUSIM_DEVICE is {DEVICE}x: must be {names}\n")
 
 
 if __name__ == "__main__":

@@ -67,9 +67,7 @@ class Results(unittest.TestCase):
                 ):
                     path = Path(folder) / "run.json"
                     done = run(ranks, f"{options} --variant all --json {path}")
-                    self.assertEqual(
-                        (done.returncode, done.stderr), (0, ""), done.stdout
-                    )
+                    self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
                     variants = json.loads(path.read_text())["variants"]
                     self.assertEqual(len(variants), 5 if ranks in traded else 4)
                     for variant in variants:
@@ -90,9 +88,7 @@ class Results(unittest.TestCase):
                 continue
             if ranks == 1:
                 errors[tensor] = max(errors.get(tensor, 0), checked["rel_l2"])
-            self.assertLessEqual(
-                checked["rel_l2"], 2 * errors[tensor], f"{variant['name']}: {tensor}"
-            )
+            self.assertLessEqual(checked["rel_l2"], 2 * errors[tensor], f"{variant['name']}: {tensor}")
 
     def test_other_kernels(self):
         done = run(
@@ -126,9 +122,7 @@ class Ends(unittest.TestCase):
         self.assertEqual(done.stdout, "")
 
     def test_wrong_option(self):
-        self.ends(
-            command(3, "--seq-q x"), 2, "error: --seq-q 'x': must be a whole number"
-        )
+        self.ends(command(3, "--seq-q x"), 2, "error: --seq-q 'x': must be a whole number")
 
     def test_two_lengths(self):
         line = "error: --seq-k 5: must be the same as --seq-q, 4: a sequence attends to itself"
@@ -167,9 +161,7 @@ class Ends(unittest.TestCase):
         self.ends(command(2, "--json /nowhere/x.json"), 2, line)
 
     def test_rank_that_dies(self):
-        options = (
-            "--variant zigzag --seq-q 4000 --heads 4 --causal --no-check --backward"
-        )
+        options = "--variant zigzag --seq-q 4000 --heads 4 --causal --no-check --backward"
         for victim in (0, 1):
             process = subprocess.Popen(
                 command(3, options),
@@ -185,9 +177,7 @@ class Ends(unittest.TestCase):
             out, err = process.communicate(timeout=60)
             self.assertLess(time.monotonic() - begin, SECONDS)
             self.assertNotEqual(process.returncode, 0)
-            self.assertEqual(
-                err, "error: a rank has died or was ended: all others end, too\n"
-            )
+            self.assertEqual(err, "error: a rank has died or was ended: all others end, too\n")
             self.assertEqual(out, "")
             time.sleep(1)
             for rank in ranks:
@@ -198,13 +188,9 @@ class Ends(unittest.TestCase):
         """The three processes of the program, in their order."""
         for _ in range(100):
             time.sleep(0.1)
-            children = (
-                Path(f"/proc/{mpirun}/task/{mpirun}/children").read_text().split()
-            )
+            children = Path(f"/proc/{mpirun}/task/{mpirun}/children").read_text().split()
             ranks = [
-                int(c)
-                for c in children
-                if os.path.basename(os.readlink(f"/proc/{c}/exe")) == "ch13_ring"
+                int(c) for c in children if os.path.basename(os.readlink(f"/proc/{c}/exe")) == "ch13_ring"
             ]
             if len(ranks) == 3:
                 return sorted(ranks)

@@ -49,9 +49,7 @@ class Spills(unittest.TestCase):
     def test_a_kernel_that_spills_is_named(self):
         status, said = self.check(REPORT, "09_x")
         self.assertEqual(status, 1)
-        self.assertIn(
-            "fa::slow<64> for sm_90 spills: stack 16 bytes, stores 12, loads 20", said
-        )
+        self.assertIn("fa::slow<64> for sm_90 spills: stack 16 bytes, stores 12, loads 20", said)
         self.assertNotIn("fast<64> for", said)
         self.assertIn("2 kernels, 1 spill", said)
 

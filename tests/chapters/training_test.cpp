@@ -1,6 +1,8 @@
-// Trains a small attention layer with the gradients of a chapter; each step must match the same training in float64.
+// Trains a small attention layer with the gradients of a chapter; each step must match the same training in
+// float64.
 //
-//   FA_TRAINING_JSON=docs/results/attention_training.json build/sim/bin/test_ch08_backward --gtest_filter='Training.*'
+//   FA_TRAINING_JSON=docs/results/attention_training.json build/sim/bin/test_ch08_backward
+//   --gtest_filter='Training.*'
 //
 // writes the losses, from which tools/docs/backward.py draws the curve of lesson 08.
 

@@ -1,4 +1,5 @@
-// Clusters, on a GPU and on the simulator: launches, ranks, the barrier, and the shared memory of other blocks.
+// Clusters, on a GPU and on the simulator: launches, ranks, the barrier, and the shared memory of other
+// blocks.
 
 #include "device/clusters.cuh"
 

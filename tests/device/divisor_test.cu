@@ -1,4 +1,5 @@
-// Division by a multiplication: the quotient and the remainder are those of the operators, for every dividend below 2^31.
+// Division by a multiplication: the quotient and the remainder are those of the operators, for every dividend
+// below 2^31.
 
 #include "device/divisor.cuh"
 

@@ -20,7 +20,8 @@ namespace mma_test {
 
 // ---- ldmatrix -------------------------------------------------------------------------------------------
 
-/// Loads kMatrices matrices of 8 x 8, stored one after the other; out[lane * kMatrices + m] is what the lane received.
+/// Loads kMatrices matrices of 8 x 8, stored one after the other; out[lane * kMatrices + m] is what the lane
+/// received.
 template <int kMatrices, bool kTransposed>
 __global__ void load(const std::uint16_t* in, std::uint32_t* out) {
   __shared__ __align__(16) std::uint16_t sMatrices[4 * 64];

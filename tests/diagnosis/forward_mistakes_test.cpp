@@ -81,7 +81,8 @@ TEST(AttentionForwardOthers, HavePInDisorder) {
   EXPECT_NEAR(other.at("o")[0], (0x1Fp0 + 0xFF00p0) / 5, 1e-9);
   // Row 5 sees keys 0 to 9. Row 13 does not exist: its scores are 0.
   EXPECT_NEAR(other.at("o")[5], (0xFFp0 + 0xFF00p0) / 10, 1e-9);
-  // Row 9 sees keys 0 to 13. Its keys 0 to 7 have the P of row 1 and keys 8 to 15, none of which that row sees.
+  // Row 9 sees keys 0 to 13. Its keys 0 to 7 have the P of row 1 and keys 8 to 15, none of which that row
+  // sees.
   EXPECT_NEAR(other.at("o")[9], 0x3F00p0 / 14, 1e-9);
 }
 

@@ -14,7 +14,8 @@
 namespace fa {
 namespace {
 
-/// All masks, with and without a mask of its own for each head, on queries and keys that differ in number or not.
+/// All masks, with and without a mask of its own for each head, on queries and keys that differ in number or
+/// not.
 std::vector<MaskedShape> problems_with_everything() {
   std::vector<MaskedShape> problems;
   for (const bool same_length : {false, true}) {
@@ -49,7 +50,8 @@ std::vector<MaskedShape> problems_with_everything() {
   return problems;
 }
 
-/// The Euclidean norm of a difference relative to that of the first tensor; infinite if they differ in what is infinite.
+/// The Euclidean norm of a difference relative to that of the first tensor; infinite if they differ in what
+/// is infinite.
 double relative_difference(const std::vector<double>& a, const std::vector<double>& b) {
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -225,7 +227,8 @@ TEST_F(MaskedOthersTest, Blocks) {
   expect("if blocks had 128 queries and keys", [=](auto, auto head, auto, auto) { return has(head, 0, 0); });
 }
 
-// In the third tile of 64, keys after the last one and those that do not exist are zeros: each adds exp(0) to the sum.
+// In the third tile of 64, keys after the last one and those that do not exist are zeros: each adds exp(0) to
+// the sum.
 TEST(MaskedOthers, KeysAfterTheLastAreZeros) {
   MaskedShape shape =
       shape_of({.batch = 2, .heads = 1, .kv_heads = 1, .seq_q = 3, .seq_k = 100, .head_dim = 2});
@@ -321,7 +324,8 @@ TEST(MaskedOthers, ScoresInOtherOrders) {
   shape.softcap = 0.75;
   shape.alibi = true;
   const TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 2);
-  // exp(LSE) of the second head, whose slope is 2^-8, that of the first 2^-4. The query stands at the last key.
+  // exp(LSE) of the second head, whose slope is 2^-8, that of the first 2^-4. The query stands at the last
+  // key.
   const double q = inputs.at("q").data[1], k0 = inputs.at("k").data[2], k1 = inputs.at("k").data[3];
   const auto expect = [&](const std::string& change, double far, double near) {
     EXPECT_NEAR(std::exp(other_problem(shape, inputs, change).at("lse")[1]), std::exp(far) + std::exp(near),

@@ -2,15 +2,15 @@
 
     python3 -m tests.docs.browse_pages [SITE...] [--shots DIR] [--passed DIR]
 
-SITE: folders with pages, or pages; default build/docs/html. Each page is viewed 1280 pixels wide in light colours, 390
-pixels wide in dark ones, and in print: without the menu, and with nothing cut off. On some pages, the switch between light
-and dark is pressed as well. It fails on errors in the console, on anything fetched from a network, on text that overflows,
-on headings that skip a level, on pictures without alternative text, and on a contrast below 4.5 : 1. Skipped (77) if there
-is no Chromium or no page.
+SITE: folders with pages, or pages; default build/docs/html. Each page is viewed 1280 pixels wide in light
+colours, 390 pixels wide in dark ones, and in print: without the menu, and with nothing cut off. On some
+pages, the switch between light and dark is pressed as well. It fails on errors in the console, on anything
+fetched from a network, on text that overflows, on headings that skip a level, on pictures without alternative
+text, and on a contrast below 4.5 : 1. Skipped (77) if there is no Chromium or no page.
 
 --shots DIR: keeps pictures of the pages that have complaints.
---passed DIR: skips pages that had no complaints before and have not changed since, including all styles, scripts, pictures
-and packages. DIR stores which these are.
+--passed DIR: skips pages that had no complaints before and have not changed since, including all styles,
+scripts, pictures and packages. DIR stores which these are.
 FA_PAGES=K/N in the environment: only every N-th page, from the K-th on.
 """
 
@@ -59,9 +59,7 @@ def trouble_in(browser: chromium.Browser) -> list[str]:
     ]
 
 
-def complaints_about(
-    browser: chromium.Browser, page: Path, shots: Path | None
-) -> list[str]:
+def complaints_about(browser: chromium.Browser, page: Path, shots: Path | None) -> list[str]:
     """What is wrong with a page, without repetitions."""
     found: dict[str, None] = {}
     trouble: dict[str, None] = {}  # before it was opened again
@@ -70,9 +68,7 @@ def complaints_about(
         browser.media(scheme)
         if number == 0:
             browser.open(page.as_uri())
-        elif browser.run(
-            "Boolean(window.MathJax)"
-        ):  # formulas are broken into lines once
+        elif browser.run("Boolean(window.MathJax)"):  # formulas are broken into lines once
             trouble |= dict.fromkeys(trouble_in(browser))
             browser.open(page.as_uri())
         browser.run(READY)
@@ -128,9 +124,7 @@ def state_of(page: Path) -> str:
     text = page.read_text(encoding="utf-8", errors="replace")
     named = {page.parent / name for name in REFERENCE.findall(text)}
     shown = sorted(p for p in named if p.suffix != ".html" and p.is_file())
-    return unchanged.digest_of(
-        [_looks(page.parent).encode(), *unchanged.contents([page, *shown])]
-    )
+    return unchanged.digest_of([_looks(page.parent).encode(), *unchanged.contents([page, *shown])])
 
 
 class Memory:
@@ -153,9 +147,7 @@ class Memory:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        description="Looks at every page in headless Chromium."
-    )
+    parser = argparse.ArgumentParser(description="Looks at every page in headless Chromium.")
     parser.add_argument(
         "places",
         nargs="*",
@@ -190,9 +182,7 @@ def main(arguments: list[str]) -> int:
 
     browsers = min(len(pages), os.cpu_count() or 1, 4) or 1
     with ThreadPoolExecutor(browsers) as pool:
-        for lines in pool.map(
-            browse, [pages[n::browsers] for n in range(browsers) if pages]
-        ):
+        for lines in pool.map(browse, [pages[n::browsers] for n in range(browsers) if pages]):
             count += len(lines)
             print("\n".join(lines))
     if whole > len(pages):

@@ -2,11 +2,13 @@
 
     python3 -m tests.docs.browse_views [SITE] [--passed DIR]
 
-SITE: default build/docs/html. Each page must be ready after two seconds of work, open at the event that its view names, follow
-the keys, and look right. They share their program, so each is viewed at one of the widths and in one of the colour
-schemes, and the first one in all of them and in print. Skipped (77) if there is no Chromium, or the site has no such page.
+SITE: default build/docs/html. Each page must be ready after two seconds of work, open at the event that its
+view names, follow the keys, and look right. They share their program, so each is viewed at one of the widths
+and in one of the colour schemes, and the first one in all of them and in print. Skipped (77) if there is no
+Chromium, or the site has no such page.
 
---passed DIR: skips pages that had no complaints before and have not changed since. DIR stores which these are.
+--passed DIR: skips pages that had no complaints before and have not changed since. DIR stores which these
+are.
 """
 
 from __future__ import annotations
@@ -34,9 +36,7 @@ def busy(browser: chromium.Browser) -> float:
     return 1000 * next(m["value"] for m in metrics if m["name"] == "TaskDuration")
 
 
-def complaints_about(
-    browser: chromium.Browser, page: Path, width: int, scheme: str
-) -> list[str]:
+def complaints_about(browser: chromium.Browser, page: Path, width: int, scheme: str) -> list[str]:
     """What is wrong with a page."""
     found = []
     if (size := page.stat().st_size) > LARGEST_PAGE:
@@ -52,9 +52,7 @@ def complaints_about(
     if took > watched.LOAD_MS:
         found.append(f"takes {took:.0f} ms to load; must be {watched.LOAD_MS} or fewer")
     if not browser.run(FOCUSED):
-        found.append(
-            "opens at no view: its watch.toml names an event that is not there"
-        )
+        found.append("opens at no view: its watch.toml names an event that is not there")
     found += [f"at {width} pixels: {text}" for text in browser.run(browse_pages.AUDIT)]
     steps = []
     for key in ("Home", "ArrowRight", "End", "ArrowLeft"):
@@ -83,10 +81,7 @@ def main(arguments: list[str]) -> int:
         with chromium.Browser() as browser:
             browser.call("Emulation.setFocusEmulationEnabled", enabled=True)
             browser.call("Performance.enable", timeDomain="threadTicks")
-            found = {
-                page: complaints_about(browser, page, *LOOKS[every.index(page) % 4])
-                for page in some
-            }
+            found = {page: complaints_about(browser, page, *LOOKS[every.index(page) % 4]) for page in some}
             if every[0] in found:
                 whole = browse_pages.complaints_about(browser, every[0], None)
                 found[every[0]] += whole

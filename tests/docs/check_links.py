@@ -1,8 +1,9 @@
-"""Checks every link and every picture of the site: python3 -m tests.docs.check_links [SITE] (default build/docs/html).
+"""Checks every link and every picture of the site: python3 -m tests.docs.check_links [SITE] (default
+build/docs/html).
 
-Elements must be properly nested. A link must lead to a file of the site and to an id in it; a picture must exist and have
-an alternative text. Nothing may be loaded from a network; only links that a reader follows may lead elsewhere. It also
-checks the links of the menu and of the search.
+Elements must be properly nested. A link must lead to a file of the site and to an id in it; a picture must
+exist and have an alternative text. Nothing may be loaded from a network; only links that a reader follows may
+lead elsewhere. It also checks the links of the menu and of the search.
 Skipped (77) if there is no site.
 """
 
@@ -73,11 +74,7 @@ class Page(HTMLParser):
 
 def complaints(site: Path) -> tuple[list[str], dict[str, int]]:
     """What is wrong, and how much was checked."""
-    pages = {
-        path: Page(path)
-        for path in sorted(site.rglob("*.html"))
-        if "mathjax" not in path.parts
-    }
+    pages = {path: Page(path) for path in sorted(site.rglob("*.html")) if "mathjax" not in path.parts}
     found: list[str] = []
     counts = {"pages": 0, "links": 0, "pictures": 0, "elsewhere": 0}
 
@@ -86,11 +83,7 @@ def complaints(site: Path) -> tuple[list[str], dict[str, int]]:
         file = (path.parent / unquote(parts.path)).resolve() if parts.path else path
         if not file.is_file():
             found.append(f"{where}: there is no {target}")
-        elif (
-            parts.fragment
-            and file in pages
-            and unquote(parts.fragment) not in pages[file].ids
-        ):
+        elif parts.fragment and file in pages and unquote(parts.fragment) not in pages[file].ids:
             found.append(f"{where}: {target}: there is no such place")
 
     for path, page in pages.items():
@@ -109,10 +102,7 @@ def complaints(site: Path) -> tuple[list[str], dict[str, int]]:
                 found.append(f"{name}:{line}: {target} is loaded from a network")
             elif urlsplit(target).scheme not in ("data", "javascript"):
                 follow(f"{name}:{line}", path, target)
-        found += [
-            f"{name}:{line}: {what} has no alternative text"
-            for line, what in page.without_text
-        ]
+        found += [f"{name}:{line}: {what} has no alternative text" for line, what in page.without_text]
         found += [f"{name}:{line}: {what}" for line, what in page.crossed[:1]]
     menus = [*site.glob("navtree*.js"), *site.glob("menudata.js")]
     menus += [path for path in site.glob("*.js") if path.with_suffix(".html") in pages]
@@ -132,11 +122,7 @@ def main(arguments: list[str]) -> int:
         print("check_links: there is no site (./learn docs makes it): skipped")
         return SKIPPED
     found, counts = complaints(site)
-    print(
-        "\n".join(
-            found + [", ".join(f"{number} {what}" for what, number in counts.items())]
-        )
-    )
+    print("\n".join(found + [", ".join(f"{number} {what}" for what, number in counts.items())]))
     return 1 if found else 0
 
 

@@ -1,4 +1,6 @@
-"""A headless Chromium, controlled by its DevTools protocol over a pair of pipes. Needs only the standard library."""
+"""A headless Chromium, controlled by its DevTools protocol over a pair of pipes. Needs only the standard
+library.
+"""
 
 from __future__ import annotations
 
@@ -98,16 +100,10 @@ class Browser:
 
     def _read(self, deadline: float) -> dict:
         while not self._messages:
-            ready, _, _ = select.select(
-                [self._from], [], [], max(0, deadline - time.monotonic())
-            )
+            ready, _, _ = select.select([self._from], [], [], max(0, deadline - time.monotonic()))
             data = os.read(self._from, 1 << 20) if ready else b""
             if not data:
-                raise BrowserError(
-                    "Chromium closed the connection"
-                    if ready
-                    else "Chromium takes too long"
-                )
+                raise BrowserError("Chromium closed the connection" if ready else "Chromium takes too long")
             *whole, self._buffer = (self._buffer + data).split(b"\0")
             self._messages.extend(json.loads(part) for part in whole)
         return self._messages.popleft()
@@ -155,14 +151,10 @@ class Browser:
 
     def run(self, script: str) -> object:
         """Evaluates an expression in the page; waits for the value of a promise."""
-        done = self.call(
-            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
-        )
+        done = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in done:
             details = done["exceptionDetails"]
-            raise BrowserError(
-                details.get("exception", {}).get("description", details["text"])
-            )
+            raise BrowserError(details.get("exception", {}).get("description", details["text"]))
         return done["result"].get("value")
 
     def complaints(self) -> list[str]:
@@ -173,17 +165,11 @@ class Browser:
             match event["method"]:
                 case "Runtime.exceptionThrown":
                     details = what["exceptionDetails"]
-                    found.append(
-                        details.get("exception", {}).get("description", details["text"])
-                    )
+                    found.append(details.get("exception", {}).get("description", details["text"]))
                 case "Runtime.consoleAPICalled" if what["type"] in ("error", "assert"):
-                    found.append(
-                        " ".join(str(a.get("value", "")) for a in what["args"])
-                    )
+                    found.append(" ".join(str(a.get("value", "")) for a in what["args"]))
                 case "Log.entryAdded" if what["entry"]["level"] == "error":
-                    found.append(
-                        f"{what['entry']['text']} {what['entry'].get('url', '')}".strip()
-                    )
+                    found.append(f"{what['entry']['text']} {what['entry'].get('url', '')}".strip())
                 case "Network.loadingFailed" if not what.get("canceled"):
                     found.append(what["errorText"])
         return found

@@ -15,9 +15,7 @@ CHAPTER = ROOT / "chapters" / "08_backward"
 
 class Operands(unittest.TestCase):
     def test_ldmatrix_trans_deals_out_what_dq_needs(self):
-        self.assertEqual(
-            backward.loaded_transposed("row_for_b"), backward.needed_for_dq()
-        )
+        self.assertEqual(backward.loaded_transposed("row_for_b"), backward.needed_for_dq())
 
     def test_the_kernel_loads_with_these_addresses(self):
         source = (CHAPTER / "tensor_cores.cuh").read_text()
@@ -53,9 +51,7 @@ class KeyTile(unittest.TestCase):
             ("kQueries", backward.QUERIES),
             ("kWarpRows", backward.WARP_KEYS),
         ):
-            self.assertRegex(
-                sizes, rf"int {name} = (kHeadDim(ension)? <= 128 \? )?{value}[;,> ]"
-            )
+            self.assertRegex(sizes, rf"int {name} = (kHeadDim(ension)? <= 128 \? )?{value}[;,> ]")
         for line in ("Bc = kKeys;", "Br = kQueries;", "kScoreCols = Br / 2;"):
             self.assertIn(f"int {line}", sizes)
         self.assertEqual(backward.SCORE_COLS, backward.QUERIES / 2)

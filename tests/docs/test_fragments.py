@@ -1,4 +1,5 @@
-"""The drawings of chapter 06 show the maps that kernels use, and those of ./learn look what differs from them.
+"""The drawings of chapter 06 show the maps that kernels use, and those of ./learn look what differs from
+them.
 
 python3 -m tests.docs.test_fragments BUILD_DIR: its bin/fragment_maps prints these maps.
 """
@@ -137,9 +138,7 @@ class Comparisons(unittest.TestCase):
         self.assertIn("f, yours", drawing)
 
     def test_what_several_lanes_supply(self):
-        drawing = fragments.compared_rows(
-            "f", self.a, lambda lane: (lane % 8, 0), False
-        )
+        drawing = fragments.compared_rows("f", self.a, lambda lane: (lane % 8, 0), False)
         self.assertIn(">lanes 5, 13, 21, 29<", drawing)
         self.assertEqual(drawing.count(">4 x<"), 64)
         # 8 addresses, of which a lane each is right; 64 elements held four times, and 192 that no lane holds.
@@ -148,9 +147,7 @@ class Comparisons(unittest.TestCase):
         self.assertIn(">32 lanes<", drawing)
 
     def test_rows_outside_of_the_tile_are_left_out(self):
-        drawing = fragments.compared_rows(
-            "f", self.a, lambda lane: (lane % 16 + 8, lane // 16 * 8), False
-        )
+        drawing = fragments.compared_rows("f", self.a, lambda lane: (lane % 16 + 8, lane // 16 * 8), False)
         self.assertEqual(drawing.count(">lane 8<"), 1)  # only in the correct map
 
     def test_layouts(self):

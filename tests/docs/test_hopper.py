@@ -90,9 +90,7 @@ class Rings(unittest.TestCase):
 
 class Timeline(unittest.TestCase):
     def order(self, file: str, name: str) -> list[str]:
-        calls = (
-            r"(issue_qk|issue_pv|raise_maximum|turn\.take|turn\.pass|wgmma_wait<\d>)"
-        )
+        calls = r"(issue_qk|issue_pv|raise_maximum|turn\.take|turn\.pass|wgmma_wait<\d>)"
         text = body(file, name)
         return re.findall(calls, text[: text.index("\n}\n")])
 

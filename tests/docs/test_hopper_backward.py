@@ -169,8 +169,7 @@ class Consumers(unittest.TestCase):
     def test_only_overlapped_waits(self):
         played = drawn.schedules(4)
         waits = {
-            name: sum(len(drawn.waits_for_other(jobs, c)) for c in range(2))
-            for name, jobs in played.items()
+            name: sum(len(drawn.waits_for_other(jobs, c)) for c in range(2)) for name, jobs in played.items()
         }
         self.assertGreater(waits["overlapped"], 0)
         self.assertEqual(waits["decoupled"], 0)

@@ -59,9 +59,7 @@ class Sizes(unittest.TestCase):
             tiles = drawn.tiles_of(step, 1024, 1024)
             for key in range(0, 256, drawn.PANEL):
                 owners = [
-                    block
-                    for block in range(tiles.blocks)
-                    if drawn.scored_by(tiles, block, key) is not None
+                    block for block in range(tiles.blocks) if drawn.scored_by(tiles, block, key) is not None
                 ]
                 self.assertEqual(len(owners), 1)
 

@@ -168,12 +168,8 @@ class Code(InATree):
 
     def test_a_kernel_with_launch_bounds(self):
         text = self.fill("code: kernel.cuh kernel")
-        self.assertTrue(
-            text.startswith("```cpp\n__global__ void __launch_bounds__"), text
-        )
-        self.assertTrue(
-            text.endswith("// second\n  // EXERCISE 2: Nothing.\n}\n```"), text
-        )
+        self.assertTrue(text.startswith("```cpp\n__global__ void __launch_bounds__"), text)
+        self.assertTrue(text.endswith("// second\n  // EXERCISE 2: Nothing.\n}\n```"), text)
 
     def test_types_arrays_and_constants(self):
         self.assertIn("float l() const", self.fill("code: kernel.cuh Pair"))
@@ -230,9 +226,7 @@ class Code(InATree):
     def test_the_kernels_of_this_repository(self):
         for folder in ROOT.glob("chapters/*/"):
             names = [
-                item.name
-                for header in folder.glob("*.cuh")
-                for item in lessons.items_of(header.read_text())
+                item.name for header in folder.glob("*.cuh") for item in lessons.items_of(header.read_text())
             ]
             self.assertNotIn("", names)
             self.assertGreater(len(names), 5)
@@ -256,18 +250,14 @@ class Exercises(InATree):
 
     def test_each_file_of_several_has_a_block_of_its_own(self):
         more = "int g(int x) {\n  // EXERCISE 3: More.\n  return x;\n  // END 3\n}\n"
-        third = (
-            "[[exercise]]\nnumber = 3\nminutes = 5\nhints = ['!']\nstub = 'return 0;'\n"
-        )
+        third = "[[exercise]]\nnumber = 3\nminutes = 5\nhints = ['!']\nstub = 'return 0;'\n"
         self.write("chapters/01_x/more.cuh", more)
         self.write(
             "chapters/01_x/exercises.toml",
             f'files = ["kernel.cuh", "more.cuh"]\n{SHEET}{third}',
         )
         text = self.fill("exercises: more.cuh")
-        self.assertTrue(
-            text.startswith("**Exercise 3**, `g`, about 5 minutes. More.\n\n"), text
-        )
+        self.assertTrue(text.startswith("**Exercise 3**, `g`, about 5 minutes. More.\n\n"), text)
         text = self.fill("exercises: kernel.cuh")
         self.assertIn("**Exercise 2**", text)
         self.assertNotIn("**Exercise 3**", text)
@@ -284,9 +274,7 @@ class Exercises(InATree):
         )
         one = SHEET[: SHEET.rindex("[[exercise]]")]
         self.write("chapters/02_y/exercises.toml", one)
-        self.refuse(
-            "exercises: chapters/02_y/kernel.cuh", ":2: EXERCISE 1 is in no function"
-        )
+        self.refuse("exercises: chapters/02_y/kernel.cuh", ":2: EXERCISE 1 is in no function")
         self.write("chapters/02_y/kernel.cuh", "int f() {\n  // END 3\n}\n")
         self.refuse(
             "exercises: chapters/02_y/kernel.cuh",
@@ -358,9 +346,7 @@ to = "return x + x;"
         result = {"traffic": {"counted": counted}, "ops": {"mma": 5}}
         self.program(json.dumps({"variants": [result]}))
         text = self.fill("open: build/sim/bin/ch01_x")
-        self.assertTrue(
-            text.startswith("**Open exercise**, about 60 minutes. Fewer\\_")
-        )
+        self.assertTrue(text.startswith("**Open exercise**, about 60 minutes. Fewer\\_"))
         self.assertIn("`./learn check 01` runs `mine` with `--rows 4`", text)
         self.assertIn("| sectors | 1,507 | 1,000 |\n| mma instructions | 5 | 3 |", text)
         self.assertIn("<details><summary>Hints</summary>\n\n1. How?\n", text)
@@ -514,8 +500,7 @@ class Race(InATree):
         script = '#!/bin/sh\necho "===== $GPUSIM_SKIP_BARRIER $2"; echo other; exit 1\n'
         self.write("build/sim/bin/ch01_x", script, True)
         first, second = (
-            KERNEL.splitlines().index(f"  __syncthreads();  // {which}") + 1
-            for which in ("first", "second")
+            KERNEL.splitlines().index(f"  __syncthreads();  // {which}") + 1 for which in ("first", "second")
         )
         text = self.fill("race: 01_x 2")
         self.assertEqual(text, f"```text\n===== 01_x/kernel.cuh:{second} all\n```")
@@ -523,9 +508,7 @@ class Race(InATree):
         self.assertEqual(text, f"```text\n===== 01_x/kernel.cuh:{first} mine\n```")
 
     def test_options_and_a_wait_of_a_cluster(self):
-        script = (
-            '#!/bin/sh\necho "===== $GPUSIM_SKIP_BARRIER $1 $2 $3 $4 $5 $6"; exit 1\n'
-        )
+        script = '#!/bin/sh\necho "===== $GPUSIM_SKIP_BARRIER $1 $2 $3 $4 $5 $6"; exit 1\n'
         self.write("build/sim/bin/ch01_x", script, True)
         self.write("chapters/01_x/more.cuh", "a();\n  ptx::barrier_cluster_wait();\n")
         text = self.fill("race: 01_x/more.cuh 1 mine --rows 3 --cols 4")
@@ -588,9 +571,7 @@ class Results(InATree):
         self.refuse("results: gpu.json colour", "must be FILE and one of speed")
         self.refuse("results: gpu.json speed 09_y", "no timings of 09_y")
         self.write("docs/results/gpu.json", "[]")
-        self.refuse(
-            "results: gpu.json speed", "docs/results/gpu.json has a different format"
-        )
+        self.refuse("results: gpu.json speed", "docs/results/gpu.json has a different format")
 
 
 class AttentionResults(InATree):
@@ -622,9 +603,7 @@ class AttentionResults(InATree):
         run = {"head_dim": 64, "seq": 8, "causal": True}
         run["relative_speed"] = {"final": 1.0, "bc_64": 0.975}
         other = run | {"causal": False, "relative_speed": {"final": 1.0}}
-        self.write(
-            "docs/results/c.json", json.dumps({"device": "H", "runs": [run, other]})
-        )
+        self.write("docs/results/c.json", json.dumps({"device": "H", "runs": [run, other]}))
         text = self.fill("results: c.json choices")
         self.assertIn("| relative speed | $d$ = 64, 8 causal | $d$ = 64, 8 |", text)
         self.assertIn("| bc 64 | 0.97 | - |", text)
@@ -645,15 +624,11 @@ class AttentionResults(InATree):
         self.assertIn("| `mine` | 4,000 | 4,000 | 20 | 20 | 4 | 4 | 8 | 8 |", text)
         self.refuse("results: c.json copies 09_y 2", "no problem 2 of 09_y")
         text = self.fill("results: c.json agreement")
-        shown = (
-            "| 4,000 = | 3,500 / 2,800 (-20.0%) | 20 = | 4 = | 8 = | - | - | - | - |"
-        )
+        shown = "| 4,000 = | 3,500 / 2,800 (-20.0%) | 20 = | 4 = | 8 = | - | - | - | - |"
         self.assertIn(f"| 09 `mine` {shown}", text)
 
     def test_what_it_refuses(self):
-        self.refuse(
-            "results: gpu.json tflops q", "no timings of a chapter in the plan q"
-        )
+        self.refuse("results: gpu.json tflops q", "no timings of a chapter in the plan q")
         self.refuse("results: gpu.json ms p 09_y", "no timings of 09_y in the plan p")
         self.refuse("results: gpu.json counters 05_x 2", "no problem 2 of 05_x")
         self.refuse("results: gpu.json counters 09_y 1", "no problem 1 of 09_y")
@@ -676,16 +651,13 @@ class Summaries(InATree):
 
     def test_geometric_mean_and_worst_beside_a_peer(self):
         text = self.fill("results: gpu.json standing")
-        self.assertIn(
-            "| 07 `final`, $d$ = 64 | FA2 | 1.00 | 0.50 at [1,2,16,64] | 2 |", text
-        )
+        self.assertIn("| 07 `final`, $d$ = 64 | FA2 | 1.00 | 0.50 at [1,2,16,64] | 2 |", text)
 
     def test_sustained_runs_have_tables_of_their_own(self):
         self.refuse("results: gpu.json standing sustained", "no sustained runs")
         data = self.read_results()
         rows = [
-            {k: v for k, v in row.items() if k != "median_ms"}
-            | {"mean_ms": ms, "tflops": 1 / ms}
+            {k: v for k, v in row.items() if k != "median_ms"} | {"mean_ms": ms, "tflops": 1 / ms}
             for row, ms in zip(data["timings"][:2], (1.0, 4.0), strict=True)
         ]
         self.write("docs/results/gpu.json", json.dumps(data | {"sustained": rows}))
@@ -744,9 +716,7 @@ class Summaries(InATree):
         self.write("docs/results/h.json", json.dumps(data))
         text = self.fill("results: a.json+b.json+h.json chapters")
         self.assertIn("| `final` | 1.05 x cuDNN |", text)
-        self.refuse(
-            "results: a.json chapters", "no timings of both bc_max and memory-efficient"
-        )
+        self.refuse("results: a.json chapters", "no timings of both bc_max and memory-efficient")
 
     def read_results(self) -> dict:
         path = self.root / "docs" / "results" / "gpu.json"
@@ -843,9 +813,7 @@ class Views(InATree):
         self.write("chapters/01_x/watch.toml", WATCH)
         text = self.fill("views: all")
         self.assertTrue(text.startswith("### 01 Title\n\n"), text)
-        self.assertIn(
-            '- <a id="view-01_1"></a>[A \\*first\\* wait](#view-01_1): ', text
-        )
+        self.assertIn('- <a id="view-01_1"></a>[A \\*first\\* wait](#view-01_1): ', text)
 
     def test_what_it_refuses(self):
         self.refuse("views: 01", "there is no chapter 01 with a watch.toml")
@@ -910,12 +878,8 @@ class Drawings(InATree):
         for lane, (rows, keys) in of.items():
             row_lane, col_lane = lane // 2 % 4, lane % 2 + lane // 8 * 2
             self.assertEqual(drawings.lane_at(row_lane, col_lane), lane)
-            self.assertEqual(
-                rows, [4 * (row_lane + i // 4 * 4) + i % 4 for i in range(8)]
-            )
-            self.assertEqual(
-                keys, [4 * (col_lane + i // 4 * 8) + i % 4 for i in range(8)]
-            )
+            self.assertEqual(rows, [4 * (row_lane + i // 4 * 4) + i % 4 for i in range(8)])
+            self.assertEqual(keys, [4 * (col_lane + i // 4 * 8) + i % 4 for i in range(8)])
             self.assertEqual(of[lane ^ 1][0], rows)
             self.assertEqual(of[lane ^ 2][1], keys)
 
@@ -951,7 +915,9 @@ class Drawings(InATree):
                 self.check_rounds(found, stages, tiles)
 
     def check_rounds(self, found, stages, tiles):
-        """Each wait covers the round's own tile and no other; a copy never goes where a tile is still to be used."""
+        """Each wait covers the round's own tile and no other; a copy never goes where a tile is still to be
+        used.
+        """
         flights = drawings.staged(stages, tiles, 1.5)
         stage_of = {int(name): int(stage) for name, stage, _, _ in flights.copies}
         for now in found:
@@ -996,9 +962,7 @@ class Files(InATree):
         self.lesson.write_text(f"one\n\n{block}\n\ntwo\n\n{block}\nthree\n")
         self.assertEqual(self.run_main()[0], 0)
         text = self.lesson.read_text()
-        self.assertTrue(
-            text.startswith("one\n\n<!--") and text.endswith("-->\nthree\n")
-        )
+        self.assertTrue(text.startswith("one\n\n<!--") and text.endswith("-->\nthree\n"))
         self.assertEqual(text.count("constexpr int kThreads"), 2)
         self.assertNotIn("old", text)
 

@@ -22,11 +22,7 @@ class Kinds(unittest.TestCase):
         for name, mask in data["masks"].items():
             for kinds, seen in zip(mask["kinds"], mask["seen"], strict=True):
                 right = [
-                    drawn.EMPTY
-                    if pairs == 0
-                    else drawn.FULL
-                    if pairs == br * bc
-                    else drawn.PARTIAL
+                    drawn.EMPTY if pairs == 0 else drawn.FULL if pairs == br * bc else drawn.PARTIAL
                     for pairs in seen
                 ]
                 self.assertEqual(kinds, right, name)
@@ -48,17 +44,13 @@ class Kinds(unittest.TestCase):
         data = drawn.masks()
         blocks = data["seq"] // 128
         pattern = files.butterfly(blocks, blocks)
-        twice = [
-            [drawn.FULL * seen for seen in row for _ in range(2)] for row in pattern
-        ]
+        twice = [[drawn.FULL * seen for seen in row for _ in range(2)] for row in pattern]
         self.assertEqual(data["masks"]["butterfly"]["kinds"], twice)
 
     def test_lists_are_filled_as_in_the_kernel(self):
         source = (CHAPTER / "lists.cuh").read_text()
         self.assertIn("tiles[partial + __popc(partial_lanes & lanes_before)]", source)
-        self.assertIn(
-            "tiles[lists.most - 1 - full - __popc(full_lanes & lanes_before)]", source
-        )
+        self.assertIn("tiles[lists.most - 1 - full - __popc(full_lanes & lanes_before)]", source)
         empty, partial, full = drawn.EMPTY, drawn.PARTIAL, drawn.FULL
         kinds = [full, empty, partial, full, partial]
         self.assertEqual(drawn.in_lists(kinds), ([2, 4], [3, 0]))

@@ -13,10 +13,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def texts(drawing: str) -> list[str]:
-    return [
-        element.text or ""
-        for element in ElementTree.fromstring(drawing).iter(f"{SVG}text")
-    ]
+    return [element.text or "" for element in ElementTree.fromstring(drawing).iter(f"{SVG}text")]
 
 
 class PlotsTest(unittest.TestCase):
@@ -50,9 +47,7 @@ class PlotsTest(unittest.TestCase):
             if name == "three_kernels":
                 numbers = 4 * seq * d + 4 * seq * seq
             self.assertEqual(count, 2 * numbers + 4 * seq, name)
-        elements = {
-            name: count for (_, name), count in plots.bytes_of_element().items()
-        }
+        elements = {name: count for (_, name), count in plots.bytes_of_element().items()}
         self.assertEqual(elements["row_per_warp"], 16)  # read three times, written once
         self.assertEqual(elements["online"], 12)
         self.assertEqual(elements["on_chip"], 8)
@@ -67,9 +62,7 @@ class PlotsTest(unittest.TestCase):
                 of_head -= {("08_backward", "standard")}  # timed in fp32 alone
             if panel.hopper:  # timed for comparison
                 of_head |= {
-                    ("08_backward", "mma_pipelined")
-                    if panel.backward
-                    else ("07_multi_stage", "final")
+                    ("08_backward", "mma_pipelined") if panel.backward else ("07_multi_stage", "final")
                 }
             self.assertEqual(timed(plots.timings(panel)), of_head, name)
         softmax = timed(plots.softmax_timings())

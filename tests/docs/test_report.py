@@ -36,9 +36,7 @@ def attention() -> dict:
     for variant in run["variants"]:
         for traffic in variant["traffic"].values():
             part = {"read_bytes": 3_000_000, "write_bytes": 700_000}
-            traffic["tensors"] = dict.fromkeys(
-                ("q", "k", "v", "o", "lse", "partial_sums"), part
-            )
+            traffic["tensors"] = dict.fromkeys(("q", "k", "v", "o", "lse", "partial_sums"), part)
     return run
 
 
@@ -48,9 +46,7 @@ def make(folder: Path, name: str, runs: list[dict]) -> Path:
     data.write_text(json.dumps(runs), encoding="utf-8")
     for python in dict.fromkeys((sys.executable, "/usr/bin/python3")):
         command = [python, "-m", "tools.report", str(data), str(page)]
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return page
         if done.returncode != NO_MATPLOTLIB:
@@ -75,12 +71,12 @@ class ReportPageTest(unittest.TestCase):
     def test_screen_phone_and_dark(self):
         with chromium.Browser() as browser:
             for page in self.pages:
-                self.assertEqual(
-                    browse_pages.complaints_about(browser, page, None), [], page.name
-                )
+                self.assertEqual(browse_pages.complaints_about(browser, page, None), [], page.name)
 
     def test_tables_fit_a_desktop_window(self):
-        too_wide = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
+        too_wide = (
+            "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
+        )
         with chromium.Browser() as browser:
             for page in self.pages:
                 browser.resize(1280)

@@ -36,9 +36,7 @@ class FilesTest(unittest.TestCase):
 
     def test_each_is_quoted_or_read(self):
         readers = texts(*READERS)
-        by_pattern = tuple(
-            f"{name}_" for _, name, _ in hopper_results.CHAPTERS.values()
-        )
+        by_pattern = tuple(f"{name}_" for _, name, _ in hopper_results.CHAPTERS.values())
         unused = [file.name for file in self.FILES if file.name not in readers]
         # tests/profile reads those of a chapter by pattern
         unused = [name for name in unused if not name.startswith(by_pattern)]

@@ -37,8 +37,7 @@ class Work(unittest.TestCase):
         data = ring.schedule()
         ranks = data["ranks"]
         steps = {
-            name: ring.slowest(ring.shares(data[name]["pairs"], data["tokens"]))
-            for name in ring.SCHEDULES
+            name: ring.slowest(ring.shares(data[name]["pairs"], data["tokens"])) for name in ring.SCHEDULES
         }
         self.assertAlmostEqual(sum(steps["ring"]), ranks - 0.5, places=2)
         self.assertAlmostEqual(sum(steps["zigzag"]), ranks / 2, places=2)
@@ -124,8 +123,7 @@ class Bench(unittest.TestCase):
         return {
             "device": "GPU",
             "variants": [
-                {"name": name, "ideal_ms": 6.0, "time_ms": {"median": ms[name]}}
-                | {"tflops": 1.0}
+                {"name": name, "ideal_ms": 6.0, "time_ms": {"median": ms[name]}} | {"tflops": 1.0}
                 for name in ([*ms] if chosen == "all" else [chosen])
             ],
         }
@@ -151,9 +149,7 @@ class Bench(unittest.TestCase):
             "| `overlapped`, one GPU by itself |" + " 8.00 (0.75) |" * 4,
         ):
             self.assertIn(row, text)
-        self.assertRegex(
-            said.getvalue(), r"overlapped, one GPU by itself +8\.000 +0\.750"
-        )
+        self.assertRegex(said.getvalue(), r"overlapped, one GPU by itself +8\.000 +0\.750")
         self.assertIn("| 16 | 20 | 8.00 (0.75) |", measured.ring_sweep(data))
 
 
@@ -164,9 +160,7 @@ class Links(unittest.TestCase):
         for file in sorted(RESULTS.glob("ring_*.json")):
             for run in json.loads(file.read_text())["runs"]:
                 for variant in run.get("result", {}).get("variants", []):
-                    for steps, seen in zip(
-                        variant["links"], variant["measured_link_bytes"], strict=True
-                    ):
+                    for steps, seen in zip(variant["links"], variant["measured_link_bytes"], strict=True):
                         predicted = sum(step["predicted_bytes"] for step in steps)
                         self.assertGreaterEqual(seen, predicted, variant["name"])
                         self.assertLess(seen, 1.005 * predicted, variant["name"])

@@ -115,9 +115,7 @@ class PagesTest(FolderTest):
 
     def test_links_that_lead_nowhere(self):
         for link in ("x.md", "#two", "../../README.md#z"):
-            with self.assertRaisesRegex(
-                pages.PageError, f"01_a/README.md: {link}: there is no such"
-            ):
+            with self.assertRaisesRegex(pages.PageError, f"01_a/README.md: {link}: there is no such"):
                 self.page(f"# 01. A\n\n[a]({link})\n")
 
     def test_links_to_recorded_kernels(self):
@@ -200,9 +198,7 @@ class RecordingsTest(FolderTest):
 
         self.build()
         self.write("made/01_7.html", "of a view that is gone")
-        self.assertEqual(
-            self.make(write_view), (["01_1"], "1 recordings of kernels, 0.0 MB\n")
-        )
+        self.assertEqual(self.make(write_view), (["01_1"], "1 recordings of kernels, 0.0 MB\n"))
         self.assertEqual(made, [("01_1", "ch01_a")])
         self.assertFalse((self.folder / "01_7.html").exists())
         self.make(write_view)
@@ -334,9 +330,7 @@ class SearchTest(FolderTest):
         self.assertNotIn("why", words)
 
         self.write("html/search/searchdata.js", 'var x =\n{\n  0: "ab",\n};\n')
-        index = self.write(
-            "html/search/all_1.js", "var searchData=\n[\n  ['bank_0',['bank']]\n];\n"
-        )
+        index = self.write("html/search/all_1.js", "var searchData=\n[\n  ['bank_0',['bank']]\n];\n")
         self.assertEqual(search_words.add(self.root / "html", words), 1)
         text = index.read_text(encoding="utf-8")
         self.assertIn("['bank_0',['bank']],\n", text)
@@ -358,7 +352,9 @@ class FilterTest(unittest.TestCase):
         self.assertTrue(lines[1].startswith("namespace fa::ch04 { /**"))
 
     def test_a_namespace_without_a_mark_at_its_end_is_left_alone(self):
-        source = "#pragma once\nnamespace fa {\nnamespace a = b;\n}\nnamespace fa::a {\n}  // namespace fa::a\n"
+        source = (
+            "#pragma once\nnamespace fa {\nnamespace a = b;\n}\nnamespace fa::a {\n}  // namespace fa::a\n"
+        )
         lines = layer_filter.grouped(source, "device").split("\n")
         self.assertEqual(lines[1:4], ["namespace fa {", "namespace a = b;", "}"])
         self.assertEqual(lines[5], "/** @} */ }  // namespace fa::a")
@@ -385,9 +381,7 @@ class FinishTest(unittest.TestCase):
     def test_the_title_of_a_group_in_a_group(self):
         page = '<div class="title">T<div class="ingroups">G</div></div></div>'
         text = finish.finished(page)
-        self.assertEqual(
-            text, '<h1 class="title">T</h1><div class="ingroups">G</div></div>'
-        )
+        self.assertEqual(text, '<h1 class="title">T</h1><div class="ingroups">G</div></div>')
 
 
 class LinksTest(FolderTest):
@@ -399,9 +393,7 @@ class LinksTest(FolderTest):
 
     def test_right(self):
         self.assertEqual(
-            self.complaints(
-                "<a href='other.html#here'>a</a><a href='#top'>b</a><a href='https://x.y'>c</a>"
-            ),
+            self.complaints("<a href='other.html#here'>a</a><a href='#top'>b</a><a href='https://x.y'>c</a>"),
             [],
         )
 

@@ -2,7 +2,8 @@
 
     run_exercise.py BUILD_DIR CHAPTER ON|OFF
 
-ON: this build can find out which exercise is wrong. Exit status 77: not started, which ctest reports as skipped.
+ON: this build can find out which exercise is wrong. Exit status 77: not started, which ctest reports as
+skipped.
 """
 
 import sys

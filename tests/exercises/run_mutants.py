@@ -2,10 +2,10 @@
 
     run_mutants.py BUILD_DIR CHAPTER...
 
-For each chapter, on the simulator: the solutions pass; each blank fails; each wrong answer in exercises.toml fails
-with the kind of finding and the words that its entry promises; the goal of each open exercise is missed by the
-chapter's kernels and reached by the known answer. The copy is that of a learner at this point: exercises
-before the wrong one are solved, those after it are still blank.
+For each chapter, on the simulator: the solutions pass; each blank fails; each wrong answer in exercises.toml
+fails with the kind of finding and the words that its entry promises; the goal of each open exercise is missed
+by the chapter's kernels and reached by the known answer. The copy is that of a learner at this point:
+exercises before the wrong one are solved, those after it are still blank.
 
 FA_WRONG_ANSWERS=K/N in the environment: only every N-th blank or wrong answer, from the K-th on.
 """
@@ -44,20 +44,13 @@ class Case:
 
 def cases_of(exercise: exercises.Exercise) -> list[Case]:
     blanks = [Case(region.number, "blank", region.stub) for region in exercise.regions]
-    wrong = [
-        Case(m.exercise, m.name, m.solution, m.caught_by, m.says)
-        for m in exercise.mutants()
-    ]
+    wrong = [Case(m.exercise, m.name, m.solution, m.caught_by, m.says) for m in exercise.mutants()]
     return blanks + wrong
 
 
-def problem_of(
-    bench: trials.Workbench, exercise: exercises.Exercise, case: Case
-) -> str:
+def problem_of(bench: trials.Workbench, exercise: exercises.Exercise, case: Case) -> str:
     """What is wrong, or "" if nothing is."""
-    before = {
-        r.number: r.solution for r in exercise.regions if r.number < case.exercise
-    }
+    before = {r.number: r.solution for r in exercise.regions if r.number < case.exercise}
     copy = exercise.copy_with(before | {case.exercise: case.answer})
     if case.caught_by == "compile":
         return compile_problem_of(bench, exercise, case, copy)
@@ -98,10 +91,10 @@ def compile_problem_of(
     return "" if said else f"does not say '{case.says}' there:\n{output}"
 
 
-def note_problem_of(
-    bench: trials.Workbench, exercise: exercises.Exercise, case: Case
-) -> str:
-    """The same for an answer that is right but works in vain, which `check` notes; the solution has no note."""
+def note_problem_of(bench: trials.Workbench, exercise: exercises.Exercise, case: Case) -> str:
+    """The same for an answer that is right but works in vain, which `check` notes; the solution has no
+    note.
+    """
     solved = {region.number: region.solution for region in exercise.regions}
     copy = exercise.copy_with(solved | {case.exercise: case.answer})
     attempts = bench.try_files(copy, exercise.inputs)
@@ -134,10 +127,10 @@ def lacks(exercise: exercises.Exercise) -> list[str]:
     ]
 
 
-def problem_of_goal(
-    bench: trials.Workbench, exercise: exercises.Exercise, goal: opens.Open
-) -> str:
-    """What is wrong with an open exercise: the chapter's kernels must miss the goal, the known answer must reach it."""
+def problem_of_goal(bench: trials.Workbench, exercise: exercises.Exercise, goal: opens.Open) -> str:
+    """What is wrong with an open exercise: the chapter's kernels must miss the goal, the known answer must
+    reach it.
+    """
 
     def outcome(copy: dict[str, str]) -> opens.Outcome:
         return opens.judge(goal, bench.try_files(copy, [goal.input], goal.variant))
@@ -148,9 +141,7 @@ def problem_of_goal(
     answer = exercise.copy_with_answer(goal)
     attempts = bench.try_files(answer, exercise.inputs)
     limits = checking.limits_of(exercise, answer)
-    finding = diagnosis.explain(
-        attempts, limits, bench.solution(tuple(exercise.inputs))
-    )
+    finding = diagnosis.explain(attempts, limits, bench.solution(tuple(exercise.inputs)))
     if finding:
         words = "\n".join((finding.headline, *finding.details))
         return f"the answer fails: {finding.variant} with {finding.arguments}: {words}"

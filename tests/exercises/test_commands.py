@@ -1,4 +1,5 @@
-"""The commands that ./learn check prints for a wrong answer, as a learner pastes them: test_commands.py BUILD_DIR CHAPTER...
+"""The commands that ./learn check prints for a wrong answer, as a learner pastes them: test_commands.py
+BUILD_DIR CHAPTER...
 
 `watch` must write its page, and gdb, started as `debug` starts it, must run the program to its end.
 """
@@ -25,9 +26,7 @@ CHAPTERS: list[project.Chapter] = []
 
 
 class CommandsTest(unittest.TestCase):
-    def printed(
-        self, exercise: exercises.Exercise, verdict: checking.Verdict
-    ) -> dict[str, list[str]]:
+    def printed(self, exercise: exercises.Exercise, verdict: checking.Verdict) -> dict[str, list[str]]:
         """The words of the commands, by what stands before them."""
         out = io.StringIO()
         check.show_failure(console.Console(out), exercise, verdict)

@@ -67,12 +67,8 @@ class Clone:
             shutil.copytree(ROOT / name, self.root / name, ignore=ignored)
         for name in ("learn", "CMakePresets.json", "chapters/CMakeLists.txt"):
             shutil.copy(ROOT / name, self.root / name)
-        limit = (
-            self.root / "tools/learn/trials.py"
-        )  # shorter, because a hang takes all of it
-        limit.write_text(
-            re.sub(r"(?m)^TIME_LIMIT = .*", "TIME_LIMIT = 2.0", limit.read_text())
-        )
+        limit = self.root / "tools/learn/trials.py"  # shorter, because a hang takes all of it
+        limit.write_text(re.sub(r"(?m)^TIME_LIMIT = .*", "TIME_LIMIT = 2.0", limit.read_text()))
         text = CMAKE_LISTS.replace("@LIBRARIES@", "\n  ".join(libraries()))
         check = BUILD / "common/gpusim/gpusim_check_kernels"
         text = text.replace("@CHECK@", str(check))
@@ -117,9 +113,7 @@ class Clone:
         namespace = re.search(r"^namespace .* \{$", text, re.MULTILINE)[0]
         end = text.index("\n}\n", text.index("// END 2")) + len("\n}\n")
         self.source.with_name("one.cuh").write_text(f"{text[:end]}}}\n")
-        self.source.write_text(
-            f'#pragma once\n#include "one.cuh"\n{namespace}\n{text[end:]}'
-        )
+        self.source.write_text(f'#pragma once\n#include "one.cuh"\n{namespace}\n{text[end:]}')
         listed = self.source.with_name(sheet.NAME)
         files = 'files = ["one.cuh", "kernel.cuh"]'
         listed.write_text(f"{files}\n{listed.read_text()}")
@@ -235,9 +229,7 @@ class EndToEndTest(InAClone):
         self.clone.answer(1)
         self.says(self.clone.learn(), 0, "changed since the last check")
         self.clone.answer(2, "  value += __shfl_xor_sync(kAllLanes, value, 16);")
-        self.says(
-            self.clone.check(), 1, "1 right so far, 2 wrong", "exercise 2 is wrong"
-        )
+        self.says(self.clone.check(), 1, "1 right so far, 2 wrong", "exercise 2 is wrong")
 
     def watch(self, checked: subprocess.CompletedProcess) -> str:
         """What the last line of a check, a command, prints. Its page must be there."""
@@ -261,9 +253,7 @@ class EndToEndTest(InAClone):
         )
         said = "page:  build/watch/01_row_per_block_exercise.html ("
         blank = "exercises 3 and 4 are still blank"
-        self.says(
-            done, 0, said, blank, "row_per_block_softmax: block 2,0,0 of 3 x 1 x 1"
-        )
+        self.says(done, 0, said, blank, "row_per_block_softmax: block 2,0,0 of 3 x 1 x 1")
 
     def test_6_watching_the_block_with_a_race(self):
         solution = self.clone.regions[3].solution
@@ -312,9 +302,7 @@ class EndToEndTest(InAClone):
         right = self.clone.file.read_text()
         self.clone.file.write_text(right.replace("fmaxf(value", "fminf(value"))
         self.says(self.clone.check(), 1, "outside the exercises", "fminf")
-        self.clone.file.write_text(
-            right.replace("  // END 1\n", "").replace("fmaxf(m", "fminf(m")
-        )
+        self.clone.file.write_text(right.replace("  // END 1\n", "").replace("fmaxf(m", "fminf(m"))
         self.says(self.clone.check(), 1, "out of place")
 
     def test_9_the_chapters_own_file_is_not_for_editing(self):

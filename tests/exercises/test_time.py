@@ -1,7 +1,8 @@
 """How long ./learn check takes to its first finding, after one edit: test_time.py BUILD_DIR CHAPTER...
 
-A learner's folder of each chapter has one answer, a wrong one or one that does not compile, and blanks. CPU time is counted,
-because tests run at the same time: on two idle cores, half of it is the longest that the finding can take.
+A learner's folder of each chapter has one answer, a wrong one or one that does not compile, and blanks. CPU
+time is counted, because tests run at the same time: on two idle cores, half of it is the longest that the
+finding can take.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ def cpu_seconds() -> float:
 
 
 class TimeTest(unittest.TestCase):
-    def check(
-        self, chapter: project.Chapter, *answer: str
-    ) -> tuple[checking.Verdict, float]:
-        """The verdict on a copy with this answer to exercise 1, and the seconds up to the first finding, or to the end."""
+    def check(self, chapter: project.Chapter, *answer: str) -> tuple[checking.Verdict, float]:
+        """The verdict on a copy with this answer to exercise 1, and the seconds up to the first finding, or
+        to the end.
+        """
         exercise = exercises.Exercise(chapter)
         told: list[float] = []
         with (
@@ -59,9 +60,7 @@ class TimeTest(unittest.TestCase):
             limit = LIMIT_OF_THEM if int(chapter.number) <= FIRST_CHAPTERS else LIMIT
             new = f"  // {time.time()}"  # so that it has not been tried before
             wrong = next(
-                m
-                for m in exercise.mutants()
-                if m.exercise == 1 and m.caught_by not in ("compile", "note")
+                m for m in exercise.mutants() if m.exercise == 1 and m.caught_by not in ("compile", "note")
             )
             for kind, answer in (
                 (wrong.caught_by, (*wrong.solution, new)),

@@ -1,6 +1,6 @@
 /// @file
-/// Lines of code, and the exact warp instructions that the simulator sees for each: the compiler decides where it
-/// puts the hooks, and all counts depend on that.
+/// Lines of code, and the exact warp instructions that the simulator sees for each: the compiler decides
+/// where it puts the hooks, and all counts depend on that.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -38,9 +38,9 @@ std::string lanes_text(std::uint32_t lanes, unsigned threads) {
   return text;
 }
 
-/// Runs a kernel on one warp (or part of it) with buffers of zeros for its parameters x, y and z, and returns its
-/// memory accesses: "read 4 x+0". The offset is that of the lowest lane, in bytes; in shared memory it counts from
-/// the lowest address in use.
+/// Runs a kernel on one warp (or part of it) with buffers of zeros for its parameters x, y and z, and returns
+/// its memory accesses: "read 4 x+0". The offset is that of the lowest lane, in bytes; in shared memory it
+/// counts from the lowest address in use.
 template <class... Params>
 Accesses accesses_of(void (*kernel)(Params*...), unsigned threads = 32) {
   static const char* const kNames[] = {"x", "y", "z"};
@@ -106,7 +106,8 @@ __global__ void copy(const T* x, T* y) {
   y[threadIdx.x] = x[threadIdx.x];
 }
 
-/// One read and one write of each part, in either order: for a struct, the compiler announces the write first.
+/// One read and one write of each part, in either order: for a struct, the compiler announces the write
+/// first.
 template <class T>
 void expect_copied_in_parts_of(std::size_t part) {
   Accesses actual = accesses_of(copy<T>);
@@ -236,7 +237,8 @@ __global__ void either_or_by_name(const float4* x, float4* y) {
   y[threadIdx.x] = v;
 }
 
-// Two cases in which the simulator differs from nvcc, which stores 16 bytes at once. The README mentions them.
+// Two cases in which the simulator differs from nvcc, which stores 16 bytes at once. The README mentions
+// them.
 TEST(Accesses, KnownDifferences) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_EQ(accesses_of(braces), (Accesses{"write 4 x+0", "write 4 x+4", "write 4 x+8", "write 4 x+12"}));
@@ -473,8 +475,8 @@ TEST(Accesses, BranchesAndLoops) {
   EXPECT_EQ(accesses_of(guarded, 8), (Accesses{"read 4 x+0 lanes 0-4", "write 4 y+0"}));
 }
 
-// The compiler announces no access to a struct that is an argument or the result of a call. So there must be no
-// calls: kernels are flattened.
+// The compiler announces no access to a struct that is an argument or the result of a call. So there must be
+// no calls: kernels are flattened.
 __device__ float4 load(const float4* p) { return *p; }
 __device__ void store(float4* p, float4 v) { *p = v; }
 __device__ __noinline__ float4 twice(float4 v) { return make_float4(2 * v.x, 2 * v.y, 2 * v.z, 2 * v.w); }

@@ -29,7 +29,7 @@ T* hidden(T* pointer) {  // the compiler cannot know what it points to
   return copy;
 }
 
-// ---- pointers of the host in a kernel ---------------------------------------------------------------------------
+// ---- pointers of the host in a kernel ---------------------------------------------------------------------
 
 __global__ void read_from(const float* in, float* out) {
   out[threadIdx.x] = in[threadIdx.x];  // read from
@@ -115,7 +115,7 @@ TEST(Addresses, AHostPointerInOtherAccesses) {
                              "read of size 16 bytes", line_of("objects"), 32));
 }
 
-// ---- what a kernel may use ---------------------------------------------------------------------------------------
+// ---- what a kernel may use --------------------------------------------------------------------------------
 
 TEST(Addresses, PinnedMemoryIsForKernelsToo) {
   float* pinned = nullptr;
@@ -205,7 +205,7 @@ TEST(Addresses, AnAsynchronousCopyGoesToSharedMemory) {
   EXPECT_TRUE(says(report, "address is in the local memory of thread (0,0,0)"));
 }
 
-// ---- pointers of the device on the host --------------------------------------------------------------------------
+// ---- pointers of the device on the host -------------------------------------------------------------------
 
 volatile float sink;
 void read_on_host(const float* device) { sink = device[3]; }                     // host read

@@ -46,7 +46,8 @@ struct NoBarrierAfter : Right {
   static constexpr bool kBarrierAfter = false;
 };
 
-/// out[tile * kThreads + i] = in[tile * kThreads + kThreads - 1 - i], a tile at a time, with the next one in flight.
+/// out[tile * kThreads + i] = in[tile * kThreads + kThreads - 1 - i], a tile at a time, with the next one in
+/// flight.
 template <class Plan>
 __global__ void pipeline(const float* in, float* out) {
   __shared__ float tiles[2][kThreads];
@@ -233,7 +234,7 @@ TEST(AsyncCopies, ToGlobalMemoryIsARaceAsWell) {
   EXPECT_TRUE(says(report, "the copy has not been waited for  ["));
 }
 
-// ---- waits that come too early --------------------------------------------------------------------------------
+// ---- waits that come too early ----------------------------------------------------------------------------
 
 using EarlyWaits = std::map<std::string, std::int64_t>;
 
@@ -250,8 +251,8 @@ TEST(OverWaited, EveryGroupThatTheNextWaitWouldHaveCovered) {
       << "blocks, warps, all tiles but the first";
 }
 
-/// The same with three tiles in shared memory, and one barrier for each: a warp waits for the next tile while others still
-/// use this one. Each warp uses what the other one has copied. Near the end, groups are empty.
+/// The same with three tiles in shared memory, and one barrier for each: a warp waits for the next tile while
+/// others still use this one. Each warp uses what the other one has copied. Near the end, groups are empty.
 template <int kPending>
 __global__ void ring(const float* in, float* out) {
   __shared__ float tiles[3][kThreads];
@@ -284,8 +285,8 @@ TEST(OverWaited, AWarpThatIsAheadHasNotWaitedTooEarly) {
   EXPECT_EQ(out.host(), reversed_tiles());
 }
 
-/// Copies two groups and waits for both, or for the first; then uses the first, waits again, and uses the second.
-/// The second wait allows `pending` groups, of which `later` have been committed in between.
+/// Copies two groups and waits for both, or for the first; then uses the first, waits again, and uses the
+/// second. The second wait allows `pending` groups, of which `later` have been committed in between.
 __global__ void two_waits(const int* in, int* out, int first_pending, int later, int pending) {
   __shared__ int tile[2][32];
   const int i = int(threadIdx.x);
@@ -370,7 +371,7 @@ TEST(OverWaited, InAThreadsOwnPipeline) {
   EXPECT_EQ(run({1, kThreads}, on_its_own<0>, in.get(), out.get()).ops.over_waited, 2 * (kTiles - 1));
 }
 
-// ---- sizes, zero fill, groups ---------------------------------------------------------------------------------
+// ---- sizes, zero fill, groups -----------------------------------------------------------------------------
 
 __global__ void zero_filled(const float* in, float4* out, int valid) {
   __shared__ float4 tile[32];

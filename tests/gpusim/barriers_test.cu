@@ -20,7 +20,7 @@ Told divergence(std::vector<int> lines) { return {DefectKind::kBarrierDivergence
 /// "barriers_test.cu:48": the line with this tag.
 std::string at(const std::string& tag) { return "barriers_test.cu:" + std::to_string(line_of(tag)); }
 
-// ---- __syncthreads ------------------------------------------------------------------------------------------
+// ---- __syncthreads ----------------------------------------------------------------------------------------
 
 __global__ void some_wait(int* out) {
   if (threadIdx.x < 96) {
@@ -235,7 +235,7 @@ TEST(Barriers, CountAndOr) {
   for (int value : out.host()) EXPECT_EQ(value, 24 + 100 + 400);
 }
 
-// ---- GPUSIM_SKIP_BARRIER ----------------------------------------------------------------------------------------
+// ---- GPUSIM_SKIP_BARRIER ----------------------------------------------------------------------------------
 
 /// Passes values on to the next thread. Inlined at each call.
 __device__ __forceinline__ int next(int* sValue, int value) {
@@ -305,7 +305,7 @@ TEST_F(SkippedBarriers, ABarrierThatNoThreadReachesIsAnError) {
               "barriers 8\ngpusim: GPUSIM_SKIP_BARRIER=.* no thread reached");
 }
 
-// ---- __syncwarp and what else a warp does together ------------------------------------------------------------
+// ---- __syncwarp and what else a warp does together --------------------------------------------------------
 
 __global__ void a_lane_is_missing(int* out, unsigned mask) {
   if (threadIdx.x % 32 != 7) __syncwarp(mask);  // missing lane
@@ -478,7 +478,7 @@ TEST(Barriers, LanesThatDisagreeAboutTheMask) {
                                at("masks") + " with mask 0x0000ffff"));
 }
 
-// ---- threads that never end -----------------------------------------------------------------------------------
+// ---- threads that never end -------------------------------------------------------------------------------
 
 __global__ void waits_for_ever(volatile int* flag) {
   while (flag[0] == 0) {  // for ever

@@ -1,6 +1,6 @@
 /// @file
-/// mbarriers of other blocks of a cluster, and asynchronous copies to their shared memory: kernels that are right, and the
-/// same kernels with one mistake each.
+/// mbarriers of other blocks of a cluster, and asynchronous copies to their shared memory: kernels that are
+/// right, and the same kernels with one mistake each.
 #include <cuda_runtime.h>
 #include <gpusim_cluster.h>
 #include <gpusim_hopper.h>
@@ -57,7 +57,7 @@ testing::AssertionResult tells(const gpusim::Report& report, DefectKind kind, co
                                      << gpusim::format_defects(report);
 }
 
-// ---- values: st.async ------------------------------------------------------------------------------------------
+// ---- values: st.async -------------------------------------------------------------------------------------
 
 constexpr int kBlocks = 4;
 
@@ -265,7 +265,7 @@ TEST(ClusterCopies, TheSoftmaxOfARowOnSeveralBlocks) {
   EXPECT_EQ(report.shared.remote_bytes, kRows * 4 * 3 * 8) << "a pair from each block to each other one";
 }
 
-// ---- addresses -------------------------------------------------------------------------------------------------
+// ---- addresses --------------------------------------------------------------------------------------------
 
 __global__ void addresses(std::uint32_t* out) {
   __shared__ std::uint64_t word[1];
@@ -281,7 +281,7 @@ TEST(ClusterCopies, AnAddressInSharedMemoryHasTheRankOfItsBlock) {
   }
 }
 
-// ---- tiles: cp.async.bulk from block to block --------------------------------------------------------------------
+// ---- tiles: cp.async.bulk from block to block -------------------------------------------------------------
 
 constexpr int kTile = 64;
 constexpr int kRounds = 5;
@@ -303,8 +303,9 @@ struct Swap {
   static constexpr int kTo = 1;      ///< this many ranks further
 };
 
-/// Two blocks exchange tiles. Each has one tile to send and one to receive into; `full` says that the latter is there, and
-/// `empty` that the other block has read what this one has sent, so that both tiles may be written again.
+/// Two blocks exchange tiles. Each has one tile to send and one to receive into; `full` says that the latter
+/// is there, and `empty` that the other block has read what this one has sent, so that both tiles may be
+/// written again.
 template <class Plan>
 __global__ void swap_tiles(const float* in, float* out) {
   __shared__ __align__(128) float sSent[kTile], sReceived[kTile + 4];
@@ -557,7 +558,7 @@ TEST(ClusterCopies, ABlockMustNotEndBeforeItsCopiesHaveReadItsMemory) {
             "that full[0] of block (1,0,0) has completed phase 0, of parity 0"));
 }
 
-// ---- ordinary accesses, ordered by mbarriers ------------------------------------------------------------------------
+// ---- ordinary accesses, ordered by mbarriers --------------------------------------------------------------
 
 enum class Said { kBefore, kAfter, kRelaxed, kRelaxedByOneThread };
 
@@ -598,7 +599,8 @@ TEST(ClusterCopies, AnArrivalReleasesOrdinaryStores) {
   }
 }
 
-/// Block 0 reads block 1's memory, says so, and block 1 writes there. @param early  it says so before it reads
+/// Block 0 reads block 1's memory, says so, and block 1 writes there.
+/// @param early  it says so before it reads
 __global__ void read_and_tell(float* out, bool early) {
   __shared__ float sTile[kTile];
   __shared__ std::uint64_t read[1];

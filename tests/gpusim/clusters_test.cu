@@ -26,7 +26,7 @@ constexpr int kThreads = 64;
 /// "clusters_test.cu:48": the line with this tag.
 std::string at(const std::string& tag) { return "clusters_test.cu:" + std::to_string(line_of(tag)); }
 
-// ---- right kernels ------------------------------------------------------------------------------------------
+// ---- right kernels ----------------------------------------------------------------------------------------
 
 /// out[block] = the sum of in over the cluster, which each block reads from the others.
 __global__ void pulled_sum(const float* in, float* out, int blocks) {
@@ -149,7 +149,8 @@ __global__ void one_warp_waits_first(float* out) {
   out[kThreads * blockIdx.x + threadIdx.x] = other;
 }
 
-/// And one warp's arrival releases what other warps have done before a __syncthreads(), although these have arrived first.
+/// And one warp's arrival releases what other warps have done before a __syncthreads(), although these have
+/// arrived first.
 __global__ void one_warp_arrives_last(float* out) {
   __shared__ float sMine;
   if (threadIdx.x >= 32) barrier_cluster_arrive();
@@ -245,7 +246,7 @@ TEST(Clusters, GlobalMemoryIsSharedWithinOneNotBetweenThem) {
                   " and Read access by thread (0,0,0) of block (0,0,0) at " + at("other cluster reads")));
 }
 
-// ---- races --------------------------------------------------------------------------------------------------
+// ---- races ------------------------------------------------------------------------------------------------
 
 __global__ void no_barrier(float* out) {
   __shared__ float sMine[2];
@@ -294,7 +295,8 @@ TEST(Clusters, WhatIsWrittenAfterTheArrivalIsNotReleased) {
       (Defects{{DefectKind::kRace, {line_of("halves: write"), line_of("halves: read")}, 2 * kThreads}}));
 }
 
-/// The first warp has something to publish, the other has not. @param published  the threads that publish: 32, or 0
+/// The first warp has something to publish, the other has not.
+/// @param published  the threads that publish: 32, or 0
 __global__ void one_warp_publishes(float* out, int published) {
   __shared__ float sMine;
   if (threadIdx.x == 0) sMine = 1.0f;  // relaxed: write
@@ -397,7 +399,7 @@ TEST(Clusters, TwoWarpsOfABlockWriteTheSameWordOfAnother) {
       report, "shared memory, byte 0 of \"sMine\" in block (1,0,0): no __syncthreads() between the two"));
 }
 
-// ---- the beginning and the end of the other block --------------------------------------------------------------
+// ---- the beginning and the end of the other block ---------------------------------------------------------
 
 __global__ void ends_early(float* out, int reader) {
   __shared__ float sMine;
@@ -440,7 +442,7 @@ TEST(Clusters, ABlockMustHaveStartedBeforeOthersWriteToItsMemory) {
                                "cluster comes before this access"));
 }
 
-// ---- addresses ------------------------------------------------------------------------------------------------
+// ---- addresses --------------------------------------------------------------------------------------------
 
 __global__ void outside_cluster(float* out, int rank) {
   __shared__ float sMine;
@@ -510,7 +512,7 @@ TEST(Clusters, AddressesInOtherBlocksAreChecked) {
       says(report, place("sMine[0]", "byte 4 of \"sMine\"") + " in block (1,0,0), not a multiple of 16"));
 }
 
-// ---- the barrier ------------------------------------------------------------------------------------------------
+// ---- the barrier ------------------------------------------------------------------------------------------
 
 __global__ void some_wait_in_their_block(float* out) {
   if (cluster_ctarank() == 1 && threadIdx.x >= 32) {
@@ -674,7 +676,7 @@ TEST(Clusters, TheirBarrierNeedsALaunchWithThem) {
                "clusters: the simulator needs cudaLaunchAttributeClusterDimension"));
 }
 
-// ---- launches -----------------------------------------------------------------------------------------------------
+// ---- launches ---------------------------------------------------------------------------------------------
 
 TEST(Clusters, LaunchesThatADeviceRefuses) {
   const Buffer<int> out("out", 32);

@@ -1,6 +1,6 @@
 /// @file
-/// The devices that GPUSIM_DEVICE names: their limits, and the instructions that they lack. The variable is read once, so
-/// each check runs in a process of its own.
+/// The devices that GPUSIM_DEVICE names: their limits, and the instructions that they lack. The variable is
+/// read once, so each check runs in a process of its own.
 #include <cuda_pipeline.h>
 #include <gpusim_hopper.h>
 #include <gpusim_ptx.h>
@@ -30,7 +30,7 @@ void expect_on(const char* device, bool (*check)()) {
       << device;
 }
 
-// ---- limits --------------------------------------------------------------------------------------------------
+// ---- limits -----------------------------------------------------------------------------------------------
 
 template <int kCapability, int kSharedBytes, int kMultiprocessors>
 bool has_sizes() {
@@ -103,7 +103,7 @@ TEST(Devices, RefuseMoreSharedMemoryThanTheyHave) {
   expect_on("h100", refuses_more_than<227 * 1024>);
 }
 
-// ---- instructions --------------------------------------------------------------------------------------------
+// ---- instructions -----------------------------------------------------------------------------------------
 
 __global__ void copy(const float* in, float* out) {
   __shared__ __align__(16) float sTile[128];

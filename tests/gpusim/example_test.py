@@ -86,9 +86,7 @@ class Example(unittest.TestCase):
 
     def test_right_program_counts(self) -> None:
         done = self.run_program("block_sums", "--counters")
-        self.assertEqual(
-            (done.returncode, done.stdout, done.stderr), (0, SUMS + COUNTERS, "")
-        )
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, SUMS + COUNTERS, ""))
         self.assertIn(SUMS + COUNTERS, self.readme)
 
     def test_missing_barrier_is_reported_at_exit(self) -> None:
@@ -143,9 +141,7 @@ class Example(unittest.TestCase):
 
     def test_unknown_argument_is_refused(self) -> None:
         done = self.run_program("block_sums", "--count")
-        self.assertEqual(
-            (done.returncode, done.stderr), (2, "usage: block_sums [--counters]\n")
-        )
+        self.assertEqual((done.returncode, done.stderr), (2, "usage: block_sums [--counters]\n"))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 /// @file
-/// Kernels of the kind that people write first, in the namespace in which they write them. Plain CUDA: nvcc compiles this file
-/// as well, and so does the simulator with each of CUDA's headers.
+/// Kernels of the kind that people write first, in the namespace in which they write them. Plain CUDA: nvcc
+/// compiles this file as well, and so does the simulator with each of CUDA's headers.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -44,7 +44,7 @@ __global__ void saxpy_strided(float a, const float* x, float* y, unsigned n) {
     y[i] = fma(a, x[i], y[i]);
 }
 
-// ---- minimum, maximum and absolute value, of each mixture of types that CUDA has ----------------------------
+// ---- minimum, maximum and absolute value, of each mixture of types that CUDA has --------------------------
 
 __constant__ int kMinusOne = -1;
 
@@ -204,7 +204,8 @@ __global__ void many_atomics(unsigned* u, long long* ll, __half* h, __half2* h2,
 
 // ---- WMMA -------------------------------------------------------------------------------------------------
 
-/// C = A B for matrices whose sizes are multiples of 16, one tile of C for each warp, straight from global memory.
+/// C = A B for matrices whose sizes are multiples of 16, one tile of C for each warp, straight from global
+/// memory.
 template <class Sum, class LayoutA, class LayoutB>
 __global__ void wmma_product(const half* a, const half* b, Sum* c, int m, int n, int k) {
   const int row = (blockIdx.x * blockDim.x + threadIdx.x) / warpSize * 16, col = blockIdx.y * 16;

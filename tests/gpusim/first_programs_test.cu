@@ -1,5 +1,6 @@
 /// @file
-/// Kernels of the kind that people write first compile here as they do with nvcc, give the right numbers, and have no defects.
+/// Kernels of the kind that people write first compile here as they do with nvcc, give the right numbers, and
+/// have no defects.
 #include "first_programs.cuh"
 
 #include <numeric>
@@ -164,7 +165,8 @@ void check_product(int m, int n, int k) {
       ASSERT_EQ(float(c[row * n + col]), sum) << row << ", " << col;
     }
   }
-  // Each lane loads four pairs of a tile: 4 requests of 8 rows of 16 bytes. The sums are stored in pairs as well.
+  // Each lane loads four pairs of a tile: 4 requests of 8 rows of 16 bytes. The sums are stored in pairs as
+  // well.
   const long tiles = m / 16 * (n / 16), loads = tiles * (k / 16);
   for (const char* operand : {"a", "b"}) {
     EXPECT_EQ(report.tensors.at(operand).read_bytes, 512 * loads);

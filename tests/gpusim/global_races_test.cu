@@ -13,7 +13,7 @@ namespace {
 
 using gpusim::DefectKind;
 
-// ---- between blocks ----------------------------------------------------------------------------------------
+// ---- between blocks ---------------------------------------------------------------------------------------
 
 __global__ void plain_sum(int* total) {
   if (threadIdx.x == 0) total[0] += 1;  // plain sum
@@ -145,7 +145,7 @@ TEST(GlobalRaces, EveryWordCountsOnce) {
   EXPECT_EQ(told(wrong), (Defects{{DefectKind::kRace, {line_of("wide"), line_of("wide")}, 4 * 64}}));
 }
 
-// ---- __threadfence() as a barrier of the grid ---------------------------------------------------------------
+// ---- __threadfence() as a barrier of the grid -------------------------------------------------------------
 
 enum class Meeting { kNone, kFence, kCounter };
 
@@ -234,7 +234,7 @@ TEST(GlobalRaces, InsideABlockAFenceIsNoBarrierEither) {
   EXPECT_FALSE(says(report, "__syncwarp()"));
 }
 
-// ---- inside a block ----------------------------------------------------------------------------------------
+// ---- inside a block ---------------------------------------------------------------------------------------
 
 template <bool kBarrier>
 __global__ void through_global(float* data, float* out) {
@@ -279,14 +279,15 @@ TEST(GlobalRaces, InsideAndBetweenBlocksAtOnce) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   const auto total = Buffer<int>::zeros("total", 1);
   const int line = line_of("all add");
-  // In a warp, all lanes read, then each writes: 31 conflict with an earlier write, 32 with a read by another lane.
+  // In a warp, all lanes read, then each writes: 31 conflict with an earlier write, 32 with a read by another
+  // lane.
   const gpusim::Report one = run({1, 32}, all_threads_add, total.get());
   EXPECT_EQ(told(one), (Defects{{DefectKind::kRace, {line, line}, 63}}));
   const gpusim::Report five = run({5, 32}, all_threads_add, total.get());
   EXPECT_EQ(told(five), (Defects{{DefectKind::kRace, {line, line}, 5 * 63 + 2}}));
 }
 
-// ---- many launches, many blocks ----------------------------------------------------------------------------
+// ---- many launches, many blocks ---------------------------------------------------------------------------
 
 TEST(GlobalRaces, MemoryThatIsReusedHasNoPast) {
   for (int i = 0; i < 4; ++i) {

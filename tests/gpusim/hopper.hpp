@@ -14,7 +14,8 @@
 
 namespace gpusim_test {
 
-/// The text of a report as the compiler lets the simulator write it: only g++ tells what the kernel calls "byte 8 of "full"".
+/// The text of a report as the compiler lets the simulator write it: only g++ tells what the kernel calls
+/// "byte 8 of "full"".
 inline std::string in_words(std::string text) {
 #ifdef __clang__
   for (const std::string name : {"full", "empty"}) {

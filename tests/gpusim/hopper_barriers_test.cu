@@ -1,5 +1,6 @@
 /// @file
-/// mbarriers, named barriers and the order that they give: what a ring of stages needs, and what is reported if it is missing.
+/// mbarriers, named barriers and the order that they give: what a ring of stages needs, and what is reported
+/// if it is missing.
 #include <cuda_runtime.h>
 #include <gpusim_hopper.h>
 
@@ -20,7 +21,7 @@ namespace ptx = gpusim::ptx;
 
 std::string at(const std::string& tag) { return "hopper_barriers_test.cu:" + std::to_string(line_of(tag)); }
 
-// ---- a ring of stages ---------------------------------------------------------------------------------------
+// ---- a ring of stages -------------------------------------------------------------------------------------
 
 constexpr int kStages = 2;
 constexpr int kTile = 128;
@@ -438,7 +439,7 @@ TEST(Ring, ALoadThatNobodyWaitsFor) {
            "the block ends while the load is in flight: no thread has waited for full[0]"}});
 }
 
-// ---- mbarriers without copies -------------------------------------------------------------------------------
+// ---- mbarriers without copies -----------------------------------------------------------------------------
 
 /// Two warps exchange numbers: each arrives with all its lanes.
 __global__ void exchange(float* out, bool waits, int arrivals) {
@@ -550,7 +551,7 @@ TEST(Mbarriers, AreInitialisedOnceForAPossibleNumber) {
   EXPECT_TRUE(tells(run({1, 1}, in_global_memory, barrier.get()), "Invalid __shared__"));
 }
 
-// ---- named barriers -----------------------------------------------------------------------------------------
+// ---- named barriers ---------------------------------------------------------------------------------------
 
 /// Warps 0 and 1 exchange numbers, and so do warps 2 and 3.
 __global__ void pairs(float* out, bool waits) {
@@ -644,7 +645,7 @@ TEST(NamedBarriers, AWarpThatDoesNotCome) {
                ": 64 of 96 threads have come to barrier 1\n    threads 64 to 95 have returned"}});
 }
 
-// ---- the record of events -----------------------------------------------------------------------------------
+// ---- the record of events ---------------------------------------------------------------------------------
 
 TEST(EventTrace, HasALineForEachEvent) {
   GPUSIM_NEEDS_EXACT_ACCESSES();

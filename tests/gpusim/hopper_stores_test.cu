@@ -1,5 +1,6 @@
 /// @file
-/// Copies from shared to global memory: the fence before them, when they read, and when others may use what they write.
+/// Copies from shared to global memory: the fence before them, when they read, and when others may use what
+/// they write.
 #include <cuda_runtime.h>
 #include <gpusim_hopper.h>
 

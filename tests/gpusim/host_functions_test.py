@@ -2,8 +2,8 @@
 
 host_functions_test.py CHECK COMPILER OPTION...
 
-CHECK is the program that compiles sources with kernels, OPTION the options for these sources. What nvcc refuses here was
-tried with nvcc 13.
+CHECK is the program that compiles sources with kernels, OPTION the options for these sources. What nvcc
+refuses here was tried with nvcc 13.
 """
 
 import re
@@ -39,7 +39,9 @@ class HostFunctions(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        """Compiles INCLUDES once. For other options than the command's, the compiler reads the headers themselves."""
+        """Compiles INCLUDES once. For other options than the command's, the compiler reads the headers
+        themselves.
+        """
         folder = tempfile.TemporaryDirectory(prefix="gpusim-host-")
         cls.addClassCleanup(folder.cleanup)
         cls.includes = Path(folder.name) / "includes.hpp"
@@ -52,9 +54,7 @@ class HostFunctions(unittest.TestCase):
     def headers() -> list[str]:
         return ["-std=c++20", f"-I{GPUSIM.parent}", "-isystem", str(GPUSIM / "shim")]
 
-    def compile(
-        self, source: str, *options: str, includes: bool = True
-    ) -> subprocess.CompletedProcess:
+    def compile(self, source: str, *options: str, includes: bool = True) -> subprocess.CompletedProcess:
         """Compiles a source file with the name kernel.cu, whose first line is number 1."""
         with tempfile.TemporaryDirectory(prefix="gpusim-host-") as name:
             path = Path(name) / "kernel.cu"
@@ -72,7 +72,9 @@ class HostFunctions(unittest.TestCase):
         return done
 
     def errors_of(self, source: str, *options: str) -> list[str]:
-        """The errors, "first line | last line" each, without the source line; [] if the source is accepted."""
+        """The errors, "first line | last line" each, without the source line; [] if the source is
+        accepted.
+        """
         lines = self.compile(source, *options).stderr.splitlines()
         errors: list[str] = []
         for line in lines:
@@ -83,9 +85,7 @@ class HostFunctions(unittest.TestCase):
         return sorted(errors)
 
     def errors_in_kernel(self, statement: str, before: str = "") -> list[str]:
-        return self.errors_of(
-            f"{before}__global__ void kernel(float* x, int n) {{\n{statement}\n}}\n"
-        )
+        return self.errors_of(f"{before}__global__ void kernel(float* x, int n) {{\n{statement}\n}}\n")
 
     def test_functions_of_the_cpp_library(self) -> None:
         says = "kernel.cu:2: error: a kernel cannot call std::{}" + ONLY_THE_CPU
@@ -100,14 +100,10 @@ class HostFunctions(unittest.TestCase):
         ):
             with self.subTest(statement):
                 name, advice = messages
-                self.assertEqual(
-                    self.errors_in_kernel(statement), [says.format(name) + advice]
-                )
+                self.assertEqual(self.errors_in_kernel(statement), [says.format(name) + advice])
 
     def test_the_format_is_that_of_the_compiler(self) -> None:
-        done = self.compile(
-            "__global__ void kernel(float* x) {\n  x[0] = std::max(x[1], x[2]);\n}\n"
-        )
+        done = self.compile("__global__ void kernel(float* x) {\n  x[0] = std::max(x[1], x[2]);\n}\n")
         self.assertEqual(
             done.stderr,
             "kernel.cu:2: error: a kernel cannot call std::max()\n"
@@ -236,9 +232,7 @@ class HostFunctions(unittest.TestCase):
                 self.assertEqual(self.errors_in_kernel(statement), [])
 
     def test_the_runtime_is_included(self) -> None:
-        source = (
-            "__global__ void kernel(float* x) { x[threadIdx.x] = min(x[0], 1.0f); }\n"
-        )
+        source = "__global__ void kernel(float* x) { x[threadIdx.x] = min(x[0], 1.0f); }\n"
         self.assertEqual(self.compile(source, includes=False).stderr, "")
 
     def test_the_headers_of_cuda(self) -> None:
@@ -265,13 +259,13 @@ class HostFunctions(unittest.TestCase):
             "struct Pair { float a; Pair() = default; float b[2] = {3.0f, 4.0f}; };\n"
         )
         statement = (
-            "Whole one{Part(x)}; Whole two(one); x[1] = two.m[n] + two.part.x[1];"
-            "Pair pair; x[2] = pair.b[n];"
+            "Whole one{Part(x)}; Whole two(one); x[1] = two.m[n] + two.part.x[1];Pair pair; x[2] = pair.b[n];"
         )
         self.assertEqual(self.errors_in_kernel(statement, types), [])
 
     def test_full_debug_information(self) -> None:
-        # It has inlined calls of functions that it does not name: here the one that returns the address of smem.
+        # It has inlined calls of functions that it does not name: here the one that returns the address of
+        # smem.
         for count in range(6):  # whatever the size of the debug information
             variables = "".join(f"const int x{n} = n + {n};\n" for n in range(count))
             source = (

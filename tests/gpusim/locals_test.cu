@@ -30,7 +30,7 @@ testing::AssertionResult finds(const gpusim::Report& report, const std::string& 
                           "=========     a local variable has no value yet: nothing has written it");
 }
 
-// ---- what is found ------------------------------------------------------------------------------------------------
+// ---- what is found ----------------------------------------------------------------------------------------
 
 /// @param set  how many of the accumulators are set
 __global__ void sums(const float* x, float* y, int n, int set) {
@@ -150,7 +150,7 @@ TEST(Locals, MembersAnd16BitNumbers) {
   EXPECT_TRUE(finds(run({1, 32}, of_16_bits, b.get(), y.get()), "bfloat16", 32));
 }
 
-// ---- what is not reported -----------------------------------------------------------------------------------------
+// ---- what is not reported ---------------------------------------------------------------------------------
 
 __global__ void invalid_operations(const float* x, float* y) {
   const float infinite = x[0], nan = x[1], zero = x[2];

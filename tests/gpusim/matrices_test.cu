@@ -15,9 +15,10 @@ namespace {
 using gpusim::DefectKind;
 namespace ptx = gpusim::ptx;
 
-// ---- wavefronts ----------------------------------------------------------------------------------------------
+// ---- wavefronts -------------------------------------------------------------------------------------------
 
-/// Loads kMatrices matrices whose rows are `stride` bytes apart, their 16 bytes at `chunk ^ row % 8` if swizzled.
+/// Loads kMatrices matrices whose rows are `stride` bytes apart, their 16 bytes at `chunk ^ row % 8` if
+/// swizzled.
 template <int kMatrices>
 __global__ void load_rows(std::uint32_t* out, int stride, bool swizzled) {
   __shared__ __align__(128) unsigned char sTile[32 * 256];
@@ -56,7 +57,7 @@ TEST(LdmatrixTest, CountsTheConflictsOfItsRows) {
   EXPECT_EQ(cost<2>(256).load_wavefronts, 16);
 }
 
-// ---- checks --------------------------------------------------------------------------------------------------
+// ---- checks -----------------------------------------------------------------------------------------------
 
 enum class Row { kMisaligned, kBehindTheEnd, kGlobal, kUnwritten, kUnwrittenUnused };
 
@@ -112,7 +113,7 @@ TEST(LdmatrixTest, OrdersNothing) {
   EXPECT_TRUE(says(report, "Race reported between"));
 }
 
-// ---- missing lanes -------------------------------------------------------------------------------------------
+// ---- missing lanes ----------------------------------------------------------------------------------------
 
 enum class Absence { kNone, kEnded, kSkips, kElsewhere };
 
@@ -157,7 +158,7 @@ TEST(MmaTest, ReportsALaneThatDoesNotCome) {
   }
 }
 
-// ---- registers that are never set ------------------------------------------------------------------------------
+// ---- registers that are never set -------------------------------------------------------------------------
 
 enum class Unset { kNothing, kA, kB, kC };
 
@@ -182,7 +183,7 @@ TEST(MmaTest, ReportsRegistersThatAreNeverSet) {
   }
 }
 
-// ---- numbers -------------------------------------------------------------------------------------------------
+// ---- numbers ----------------------------------------------------------------------------------------------
 
 /// D = a * b + c in every element, from bf16 numbers of which the rows of A and columns of B are full.
 __global__ void multiply_all(std::uint32_t a, std::uint32_t b, float c, float* out) {

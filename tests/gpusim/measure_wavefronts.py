@@ -1,6 +1,7 @@
 """Measures shared-memory wavefronts with Nsight Compute, for the test of the simulator's bank model.
 
-python3 -m tests.gpusim.measure_wavefronts build/cuda/bin/shared_patterns > docs/results/shared_wavefronts.json
+python3 -m tests.gpusim.measure_wavefronts build/cuda/bin/shared_patterns >
+docs/results/shared_wavefronts.json
 """
 
 import csv
@@ -26,15 +27,11 @@ def main() -> None:
         METRIC,
     ]
     try:
-        text = subprocess.run(
-            [*ncu, sys.argv[1]], check=True, capture_output=True, text=True
-        ).stdout
+        text = subprocess.run([*ncu, sys.argv[1]], check=True, capture_output=True, text=True).stdout
     except FileNotFoundError:
         sys.exit("ncu is not on the PATH: it comes with the CUDA toolkit")
     lines = text.splitlines()
-    names = [
-        line.split(maxsplit=2)[1:] for line in lines if line.startswith("pattern ")
-    ]
+    names = [line.split(maxsplit=2)[1:] for line in lines if line.startswith("pattern ")]
     rows = list(csv.reader(line for line in lines if line.startswith('"')))
     column = rows[0].index(METRIC)
     launches = rows[2:]  # the second row holds the units

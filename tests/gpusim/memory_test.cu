@@ -16,7 +16,7 @@ namespace {
 
 using gpusim::DefectKind;
 
-// ---- out of bounds, global ---------------------------------------------------------------------------------
+// ---- out of bounds, global --------------------------------------------------------------------------------
 
 __global__ void read_at(const float* in, float* out, int offset) {
   out[threadIdx.x] = in[int(threadIdx.x) + offset];  // oob: read
@@ -125,7 +125,7 @@ TEST(OutOfBounds, AVectorThatIsPartlyOutside) {
   EXPECT_TRUE(says(report, "size 16 bytes"));
 }
 
-// ---- out of bounds, shared ---------------------------------------------------------------------------------
+// ---- out of bounds, shared --------------------------------------------------------------------------------
 
 __global__ void dynamic_at(float* out, int offset) {
   smem[int(threadIdx.x) + offset] = 1.0f;  // oob: dynamic
@@ -178,7 +178,7 @@ TEST(OutOfBounds, SmallVariablesAreNotConfused) {
   EXPECT_EQ(out.host()[63], 10);
 }
 
-// ---- misaligned --------------------------------------------------------------------------------------------
+// ---- misaligned -------------------------------------------------------------------------------------------
 
 template <class T>
 __global__ void vector_at(T* out, const char* in, int offset) {
@@ -223,7 +223,7 @@ TEST(Misaligned, VectorsInSharedMemory) {
   EXPECT_TRUE(says(report, "Misaligned __shared__ read of size 8 bytes"));
 }
 
-// ---- never written -----------------------------------------------------------------------------------------
+// ---- never written ----------------------------------------------------------------------------------------
 
 __global__ void copy_floats(const float* in, float* out) {
   out[threadIdx.x] = in[threadIdx.x];  // uninitialized

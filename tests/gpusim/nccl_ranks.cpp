@@ -1,5 +1,6 @@
 /// @file
-/// A rank of a program that uses NCCL in one way or another: nccl_test.py starts several with mpirun, and reads what they print.
+/// A rank of a program that uses NCCL in one way or another: nccl_test.py starts several with mpirun, and
+/// reads what they print.
 #include <cuda_runtime.h>
 #include <mpi.h>
 #include <nccl.h>

@@ -16,9 +16,7 @@ def run(ranks: int, case: str) -> list[str]:
     command = ["mpirun", "--quiet", "--oversubscribe", "-n", str(ranks), PROGRAM, case]
     if os.geteuid() == 0:
         command.insert(1, "--allow-run-as-root")
-    done = subprocess.run(
-        command, check=True, capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
     return sorted(done.stdout.splitlines())
 
 
@@ -71,9 +69,7 @@ class Nccl(unittest.TestCase):
     def test_sizes(self):
         lines = run(2, "sizes")
         for line in lines:
-            self.assertIn(
-                "sizes differ: rank 0 sends 64 bytes to rank 1, which receives 32", line
-            )
+            self.assertIn("sizes differ: rank 0 sends 64 bytes to rank 1, which receives 32", line)
 
     def test_kernels_beside_transfers(self):
         for case, beside in {
@@ -88,9 +84,7 @@ class Nccl(unittest.TestCase):
                 self.assertTrue(line.endswith(said), f"{case}: {line}")
 
     def test_no_such_rank(self):
-        self.assertIn(
-            "rank 0 names peer 2: must be less than 2", run(2, "no_such_rank")[0]
-        )
+        self.assertIn("rank 0 names peer 2: must be less than 2", run(2, "no_such_rank")[0])
 
     def test_gather_and_send(self):
         for line in run(2, "gather_and_send"):

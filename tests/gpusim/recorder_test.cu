@@ -146,7 +146,7 @@ std::vector<float> counted(int n) {
   return values;
 }
 
-// ---- loads, stores, operations of a warp ---------------------------------------------------------------------
+// ---- loads, stores, operations of a warp ------------------------------------------------------------------
 
 __global__ void transpose(const float* x, float* y) {
   __shared__ float tile[32 * 32];
@@ -249,7 +249,7 @@ TEST(Recorder, WarpsEndAfterLongTurnsToo) {
   EXPECT_EQ(r.warp(1).back(), "65536: end");
 }
 
-// ---- time ----------------------------------------------------------------------------------------------------
+// ---- time -------------------------------------------------------------------------------------------------
 
 __global__ void unequal(const float* x, float* y) {
   const int warp = int(threadIdx.x) / 32;
@@ -271,7 +271,7 @@ TEST(Recorder, WaitsEndWhenTheLastWarpHasCome) {
   expect_consistent(r);
 }
 
-// ---- cp.async ------------------------------------------------------------------------------------------------
+// ---- cp.async ---------------------------------------------------------------------------------------------
 
 __global__ void two_groups(const float* x, float* y) {
   __shared__ __align__(16) float tile[256];
@@ -299,7 +299,7 @@ TEST(Recorder, GroupsOfAsynchronousCopies) {
   expect_consistent(r);
 }
 
-// ---- the copy engine and mbarriers ---------------------------------------------------------------------------
+// ---- the copy engine and mbarriers ------------------------------------------------------------------------
 
 struct Stage {
   float tile[128];
@@ -381,7 +381,7 @@ TEST(Recorder, NamedBarriers) {
   EXPECT_EQ(r.warp(1), (Lines{"0: wait 3 0", "2: go on 3 0", "2: end"}));
 }
 
-// ---- products ------------------------------------------------------------------------------------------------
+// ---- products ---------------------------------------------------------------------------------------------
 
 __global__ void multiply(float* out) {
   __shared__ __align__(1024) __half a[64 * 16], b[16 * 16];
@@ -430,7 +430,7 @@ TEST(Recorder, Products) {
   expect_consistent(r);
 }
 
-// ---- clusters ------------------------------------------------------------------------------------------------
+// ---- clusters ---------------------------------------------------------------------------------------------
 
 __global__ void halves(float* y) {
   __shared__ float mine[32];
@@ -467,7 +467,7 @@ TEST(Recorder, BlocksOfAClusterWaitForEachOther) {
   EXPECT_EQ(r.header["sections"][1]["cluster_rank"], 1);
 }
 
-// ---- defects -------------------------------------------------------------------------------------------------
+// ---- defects ----------------------------------------------------------------------------------------------
 
 __global__ void race(float* y) {
   __shared__ float tile[64];
@@ -662,7 +662,7 @@ TEST(Recorder, ARaceBetweenTwoBlocks) {
   EXPECT_NE(event < middle, rival < middle);
 }
 
-// ---- what is recorded ----------------------------------------------------------------------------------------
+// ---- what is recorded -------------------------------------------------------------------------------------
 
 __global__ void count(float* y, int n) {
   for (int i = 0; i < n; ++i) y[n * blockIdx.x + i] = 1.0f;
@@ -777,7 +777,7 @@ TEST(Recorder, RowsOfSharedArrays) {
   }
 }
 
-// ---- the environment -----------------------------------------------------------------------------------------
+// ---- the environment --------------------------------------------------------------------------------------
 
 /// What the children below run.
 TEST(RecorderChild, Run) {

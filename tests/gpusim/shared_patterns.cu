@@ -1,6 +1,7 @@
-// Runs every pattern of shared_patterns.hpp once, for elements of 2, 4, 8 and 16 bytes, each in a launch of one
-// warp with one shared-memory load in it. Built with the preset cuda only; run it under ncu:
-//   python3 -m tests.gpusim.measure_wavefronts build/cuda/bin/shared_patterns > docs/results/shared_wavefronts.json
+// Runs every pattern of shared_patterns.hpp once, for elements of 2, 4, 8 and 16 bytes, each in a launch of
+// one warp with one shared-memory load in it. Built with the preset cuda only; run it under ncu:
+//   python3 -m tests.gpusim.measure_wavefronts build/cuda/bin/shared_patterns >
+//   docs/results/shared_wavefronts.json
 
 #include <cuda_runtime.h>
 

@@ -12,7 +12,7 @@ namespace {
 using gpusim::DefectKind;
 constexpr unsigned kFull = 0xffffffffu;
 
-// ---- between warps: 64 threads -----------------------------------------------------------------------------
+// ---- between warps: 64 threads ----------------------------------------------------------------------------
 
 template <bool kBarrier>
 __global__ void read_after_write(float* out) {
@@ -25,8 +25,8 @@ __global__ void read_after_write(float* out) {
 TEST(SharedRaces, ReadAfterWriteBetweenWarps) {
   const Buffer<float> out("out", 64);
   const gpusim::Report wrong = run({1, 64}, read_after_write<false>, out.get());
-  // Warp 0 reads what warp 1 has yet to write, and warp 1 then finds that it has been read: 32 uninitialised reads.
-  // In the other half of the tile warp 1 reads what warp 0 has written.
+  // Warp 0 reads what warp 1 has yet to write, and warp 1 then finds that it has been read: 32 uninitialised
+  // reads. In the other half of the tile warp 1 reads what warp 0 has written.
   EXPECT_EQ(told(wrong), (Defects{{DefectKind::kRace, {line_of("raw: write"), line_of("raw: read")}, 64},
                                   {DefectKind::kUninitializedRead, {line_of("raw: read")}, 32}}));
   EXPECT_TRUE(says(wrong, "shared memory, " + place("tile[32]", "byte 128 of \"tile\"") +
@@ -172,7 +172,7 @@ TEST(SharedRaces, AVectorCountsOncePerWord) {
             (Defects{{DefectKind::kRace, {line_of("vector: write"), line_of("vector: read")}, 4 * 32}}));
 }
 
-// ---- a barrier is for its block, and each block has its own memory -------------------------------------------
+// ---- a barrier is for its block, and each block has its own memory ----------------------------------------
 
 __global__ void reverse(const float* in, float* out) {
   __shared__ float tile[256];
@@ -211,7 +211,7 @@ TEST(SharedRaces, TheNextRoundOverwritesWhatTheLastOneReads) {
             (Defects{{DefectKind::kRace, {line_of("round: write"), line_of("round: read")}, 4 * 2 * 256}}));
 }
 
-// ---- within a warp -----------------------------------------------------------------------------------------
+// ---- within a warp ----------------------------------------------------------------------------------------
 
 enum class Sync { kNone, kWarp, kHalves, kLowerHalf, kBlock };
 
@@ -232,7 +232,8 @@ __global__ void exchange(float* out, int bit) {
   out[threadIdx.x] = tile[threadIdx.x ^ unsigned(bit)];  // lanes: read
 }
 
-/// Lanes take turns: the first of two reads what the second has not yet written, unless they synchronise in between.
+/// Lanes take turns: the first of two reads what the second has not yet written, unless they synchronise in
+/// between.
 Defects lanes_race(std::int64_t count, std::int64_t uninitialized = 0) {
   Defects defects = {{DefectKind::kRace, {line_of("lanes: write"), line_of("lanes: read")}, count}};
   if (uninitialized > 0) {
@@ -264,7 +265,8 @@ TEST(SharedRaces, ABarrierOfPartOfAWarpHoldsForThatPart) {
       << "half without one";
 }
 
-/// The write of lane 0 becomes visible to lane 31 through barriers of two lanes each, if these are in the right order.
+/// The write of lane 0 becomes visible to lane 31 through barriers of two lanes each, if these are in the
+/// right order.
 template <bool kInOrder>
 __global__ void chain_of_pairs(int* out) {
   __shared__ int value;
@@ -344,7 +346,7 @@ TEST(SharedRaces, AThreadDoesNotRaceWithItself) {
   EXPECT_TRUE(is_clean(run({1, 64}, own_words_only, out.get())));
 }
 
-// ---- parts of a word ---------------------------------------------------------------------------------------
+// ---- parts of a word --------------------------------------------------------------------------------------
 
 template <class T>
 __global__ void neighbours(T* out) {
@@ -406,7 +408,7 @@ TEST(SharedRaces, WholeWordsAfterPartsOfThem) {
   EXPECT_EQ(told(report), (Defects{{DefectKind::kRace, {line_of("reused"), line_of("reused")}, 32}}));
 }
 
-// ---- atomic operations -------------------------------------------------------------------------------------
+// ---- atomic operations ------------------------------------------------------------------------------------
 
 __global__ void atomics_only(int* out) {
   __shared__ int total;
@@ -455,7 +457,7 @@ TEST(SharedRaces, AtomicsRaceWithPlainReads) {
   EXPECT_TRUE(says(report, "Atomic access by thread"));
 }
 
-// ---- what the report says -----------------------------------------------------------------------------------
+// ---- what the report says ---------------------------------------------------------------------------------
 
 __global__ void three_dimensional(float* out) {
   __shared__ float tile[2][4][8];

@@ -1,6 +1,6 @@
 /// @file
-/// Helpers for the simulator's tests: device buffers with names, a launch that returns its report, and defects in
-/// a comparable form.
+/// Helpers for the simulator's tests: device buffers with names, a launch that returns its report, and
+/// defects in a comparable form.
 #pragma once
 
 #include <cuda_runtime.h>

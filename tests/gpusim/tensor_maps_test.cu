@@ -1,6 +1,6 @@
 /// @file
-/// Tensor maps: which are refused, and which bytes a box of one is, in shared and in global memory, compared with a direct
-/// computation.
+/// Tensor maps: which are refused, and which bytes a box of one is, in shared and in global memory, compared
+/// with a direct computation.
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <gpusim_hopper.h>
@@ -27,7 +27,7 @@ using gpusim::DefectKind;
 namespace ptx = gpusim::ptx;
 using Bytes = std::vector<unsigned char>;
 
-// ---- what the driver refuses --------------------------------------------------------------------------------
+// ---- what the driver refuses ------------------------------------------------------------------------------
 
 struct Arguments {
   CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
@@ -128,7 +128,7 @@ TEST(TensorMaps, TheEncoderIsFoundAsOnAGpu) {
   EXPECT_EQ(status, cudaDriverEntryPointSymbolNotFound);
 }
 
-// ---- which bytes a box is -----------------------------------------------------------------------------------
+// ---- which bytes a box is ---------------------------------------------------------------------------------
 
 /// Loads a box to smem + offset, and copies it from there to `out` with ordinary accesses.
 __global__ void dump_box(const __grid_constant__ CUtensorMap map, unsigned char* out, int offset, int bytes,
@@ -164,7 +164,8 @@ struct Position {
   int x, y, z;
 };
 
-/// One element of a box: where it is in shared memory, without swizzle, and whether it is in the tensor and where.
+/// One element of a box: where it is in shared memory, without swizzle, and whether it is in the tensor and
+/// where.
 struct Element {
   std::size_t shared;
   bool inside;
@@ -189,8 +190,8 @@ std::vector<Element> elements_of(const Layout& l, std::size_t size, const Positi
   return all;
 }
 
-/// Where a byte of a box is, as the manual draws it: the 16-byte pieces of a 32-, 64- or 128-byte span change places,
-/// depending on the number of the 128-byte line.
+/// Where a byte of a box is, as the manual draws it: the 16-byte pieces of a 32-, 64- or 128-byte span change
+/// places, depending on the number of the 128-byte line.
 std::size_t swizzled(std::size_t byte, CUtensorMapSwizzle swizzle) {
   const std::size_t line = byte / 128, piece = byte / 16 % 8;
   switch (swizzle) {
@@ -304,9 +305,10 @@ TEST(TensorMaps, BoxesThatTakeEveryNthRow) {
   }
 }
 
-// ---- four dimensions -------------------------------------------------------------------------------------------
+// ---- four dimensions --------------------------------------------------------------------------------------
 
-/// dump_box() and store_box() in one: a box of a tensor with four dimensions, into shared memory and from there to another one.
+/// dump_box() and store_box() in one: a box of a tensor with four dimensions, into shared memory and from
+/// there to another one.
 __global__ void move_box(const __grid_constant__ CUtensorMap from, const __grid_constant__ CUtensorMap to,
                          int bytes, int x, int y, int z, int w) {
   __shared__ std::uint64_t full;
@@ -376,7 +378,7 @@ TEST(TensorMaps, BoxesOfAHeadAmongOthers) {
   }
 }
 
-// ---- mistakes -----------------------------------------------------------------------------------------------
+// ---- mistakes ---------------------------------------------------------------------------------------------
 
 std::string at(const std::string& tag) { return "tensor_maps_test.cu:" + std::to_string(line_of(tag)); }
 

@@ -58,7 +58,7 @@ Expected writes(const gpusim::Report& report, const std::string& name) {
   return counted(it->second.write_requests, it->second.write_sectors, it->second.write_bytes);
 }
 
-// ---- one instruction ----------------------------------------------------------------------------------------
+// ---- one instruction --------------------------------------------------------------------------------------
 
 template <class T>
 __global__ void gather(const T* x, const int* index, T* y) {
@@ -186,7 +186,7 @@ TEST(Traffic, AllocationsOfOneNameAreOneTensor) {
   EXPECT_EQ(reads(run({1, 32}, from_two, a.get(), b.get(), out.get()), "both"), counted(2, 4, 128));
 }
 
-// ---- many warps, many blocks ----------------------------------------------------------------------------------
+// ---- many warps, many blocks ------------------------------------------------------------------------------
 
 __global__ void scale(const float* x, float* y, int n) {
   for (int i = int(blockIdx.x * blockDim.x + threadIdx.x); i < n; i += int(gridDim.x * blockDim.x)) {
@@ -205,7 +205,7 @@ TEST(Traffic, AGridStrideLoopMovesEveryByteOnce) {
   }
 }
 
-// ---- lanes that go different ways -------------------------------------------------------------------------------
+// ---- lanes that go different ways -------------------------------------------------------------------------
 
 __global__ void one_lane(const float* x, float* y) {
   float v = 0;

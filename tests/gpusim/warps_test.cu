@@ -32,7 +32,7 @@ const std::vector<unsigned>& masks() {
   return all;
 }
 
-// ---- shuffles ------------------------------------------------------------------------------------------------
+// ---- shuffles ---------------------------------------------------------------------------------------------
 
 enum class Shuffle { kIndex, kUp, kDown, kXor };
 
@@ -54,8 +54,8 @@ int source_lane(Shuffle kind, int lane, int argument, int width) {
   const int segment = lane / width * width;  // each subsection behaves as a warp of its own
   const int in_segment = lane % width;
   switch (kind) {
-    case Shuffle::
-        kIndex:  // "if srcLane is outside [0, width - 1], the value is that of srcLane modulo width"
+    case Shuffle::kIndex:  // "if srcLane is outside [0, width - 1], the value is that of srcLane modulo
+                           // width"
       return segment + (argument % width + width) % width;
     case Shuffle::kUp:  // "the source lane index will not wrap around": the lower lanes are unchanged
       return in_segment - argument < 0 ? lane : lane - argument;
@@ -185,7 +185,7 @@ TEST(Shuffles, ASumOverLanesThatTheMaskDoesNotNameIsReported) {
   EXPECT_EQ(out.host()[0], 32.0f);
 }
 
-// ---- masks that do not name the lane that calls ----------------------------------------------------------------
+// ---- masks that do not name the lane that calls -----------------------------------------------------------
 
 enum class WarpCall { kShuffle, kUp, kDown, kXor, kBallot, kAny, kAll, kAdd, kMax, kOr, kBarrier };
 
@@ -248,7 +248,7 @@ TEST(Shuffles, AreCountedOncePerWarp) {
   EXPECT_EQ(out.host(), std::vector<float>(32, 32.0f));
 }
 
-// ---- votes and reductions --------------------------------------------------------------------------------------
+// ---- votes and reductions ---------------------------------------------------------------------------------
 
 __global__ void votes(unsigned* out, unsigned mask) {
   const unsigned lane = threadIdx.x;
@@ -330,7 +330,7 @@ TEST(Votes, Reductions) {
   }
 }
 
-// ---- atomics ----------------------------------------------------------------------------------------------------
+// ---- atomics ----------------------------------------------------------------------------------------------
 
 __global__ void every_atomic(int* ints, unsigned* unsigneds, unsigned long long* longs, float* floats,
                              double* doubles) {
@@ -379,7 +379,7 @@ TEST(Atomics, OverManyBlocks) {
   EXPECT_EQ(doubles.host()[0], 640.0);
 }
 
-// ---- blocks and grids -------------------------------------------------------------------------------------------
+// ---- blocks and grids -------------------------------------------------------------------------------------
 
 struct Where {
   dim3 thread, block, block_size, grid_size;

@@ -1,5 +1,6 @@
 /// @file
-/// wgmma as attention uses it: the result of one product becomes A of the next, in registers, and products overlap.
+/// wgmma as attention uses it: the result of one product becomes A of the next, in registers, and products
+/// overlap.
 #include <gpusim_hopper.h>
 
 #include <cmath>

@@ -40,7 +40,7 @@ std::string at(const std::string& tag) { return "wgmma_checks_test.cu:" + std::t
 /// A product that the function multiply() issues.
 std::string issued(const std::string& tag) { return at("multiply") + " (from " + at(tag) + ")"; }
 
-// ---- accumulators --------------------------------------------------------------------------------------------
+// ---- accumulators -----------------------------------------------------------------------------------------
 
 enum class Use { kAfterWait, kBeforeCommit, kBeforeWait, kAfterLaxWait, kUnnamed, kKeptInPlace, kNamedLater };
 
@@ -202,7 +202,7 @@ TEST(WgmmaChecks, AccumulatorsInFlightAreNaN) {
   for (const float x : out.host()) EXPECT_TRUE(x != x);
 }
 
-// ---- registers of A ------------------------------------------------------------------------------------------
+// ---- registers of A ---------------------------------------------------------------------------------------
 
 enum class Operand { kRight, kOverwritten, kRead, kUnfenced, kUnfencedRead };
 
@@ -240,7 +240,7 @@ TEST(WgmmaChecks, RegistersOfA) {
                     128));
 }
 
-// ---- wgmma_fence ---------------------------------------------------------------------------------------------
+// ---- wgmma_fence ------------------------------------------------------------------------------------------
 
 enum class Fence { kRight, kNone, kWrite, kRead, kSecondWithout, kOverwrites };
 
@@ -288,7 +288,7 @@ TEST(WgmmaChecks, WhatOtherInstructionsHaveWrittenNeedsAFence) {
                        issued("product after scaling")));
 }
 
-// ---- groups --------------------------------------------------------------------------------------------------
+// ---- groups -----------------------------------------------------------------------------------------------
 
 __global__ void end_early(float* out, bool commits) {
   fill();
@@ -313,7 +313,7 @@ TEST(WgmmaChecks, AKernelThatEndsBeforeItsProducts) {
   EXPECT_TRUE(is_clean(report_of(accumulate)));  // the next block begins anew
 }
 
-// ---- the warpgroup -------------------------------------------------------------------------------------------
+// ---- the warpgroup ----------------------------------------------------------------------------------------
 
 enum class Warpgroup { kTogether, kLaneMissing, kWarpMissing, kWarpReturns, kOtherPlace, kOtherB };
 
@@ -431,7 +431,7 @@ TEST(WgmmaChecks, WarpgroupsAreIndependent) {
   EXPECT_EQ(out.host()[128], 48.0f);
 }
 
-// ---- descriptors ---------------------------------------------------------------------------------------------
+// ---- descriptors ------------------------------------------------------------------------------------------
 
 __global__ void describe(float* out, int start, int leading, int stride) {
   fill();
@@ -456,7 +456,7 @@ TEST(WgmmaChecks, DescriptorsThatReachTooFar) {
                    "The descriptor of B at " + at("describes") + " begins outside of shared memory"));
 }
 
-// ---- shared memory -------------------------------------------------------------------------------------------
+// ---- shared memory ----------------------------------------------------------------------------------------
 
 enum class Shared { kRight, kUnwritten, kNoFence, kOverwritten, kOverwrittenLater };
 

@@ -1,5 +1,5 @@
-// Finds out from where in shared memory wgmma takes each element of a matrix, for every descriptor of wgmma_layouts.hpp,
-// and the sums of 16 products that it makes. Built with the preset cuda only, for sm_90a:
+// Finds out from where in shared memory wgmma takes each element of a matrix, for every descriptor of
+// wgmma_layouts.hpp, and the sums of 16 products that it makes. Built with the preset cuda only, for sm_90a:
 //   build/cuda/bin/wgmma_layouts | python3 -m tools.results - > docs/results/wgmma_layouts.json
 
 #include <cuda_runtime.h>
@@ -48,8 +48,8 @@ __device__ void multiply_b(float (&d)[64], const std::uint32_t (&a)[4], std::uin
   ptx::wgmma_wait<0>(d);
 }
 
-// A block for each layout. Half of the place of an element, in two numbers that fit into a half, comes out of a product with
-// the identity. places: A as [m][k], B as [n][k]
+// A block for each layout. Half of the place of an element, in two numbers that fit into a half, comes out of
+// a product with the identity. places: A as [m][k], B as [n][k]
 __global__ void find_places(const gpusim_test::MatrixLayout* layouts, int* places) {
   const gpusim_test::MatrixLayout layout = layouts[blockIdx.x];
   places += std::size_t(blockIdx.x) * kElements;

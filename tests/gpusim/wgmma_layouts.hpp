@@ -14,7 +14,8 @@ struct MatrixLayout {
   int chunks() const { return is_a ? 128 : 256; }  // of 8 elements: A is 64 x 16, B is 16 x 128
 };
 
-// All modes, both operands and majors; starts inside and outside of a pattern; offsets that keep the chunks apart.
+// All modes, both operands and majors; starts inside and outside of a pattern; offsets that keep the chunks
+// apart.
 inline std::vector<MatrixLayout> matrix_layouts() {
   constexpr int kOffsets[][2] = {{17 * 1024, 1024}, {2048, 9 * 1024}, {3 * 128, 11 * 128}, {5 * 16, 37 * 16}};
   constexpr int kStarts[] = {0, 16, 32, 64, 128, 256, 384, 640, 1536, 2144};
@@ -34,7 +35,8 @@ inline std::vector<MatrixLayout> matrix_layouts() {
   return layouts;
 }
 
-// The places of all chunks in one number (FNV-1a). Chunks of a K-major matrix are numbered k first, of others m or n first.
+// The places of all chunks in one number (FNV-1a). Chunks of a K-major matrix are numbered k first, of others
+// m or n first.
 class PlacesHash {
  public:
   void add(int byte) {

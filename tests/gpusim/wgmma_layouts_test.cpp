@@ -1,5 +1,5 @@
-// Compares the simulator's model of wgmma with what a GPU does: where in shared memory it takes the elements of a matrix
-// from, and how it adds up 16 products.
+// Compares the simulator's model of wgmma with what a GPU does: where in shared memory it takes the elements
+// of a matrix from, and how it adds up 16 products.
 
 #include <gtest/gtest.h>
 

@@ -32,7 +32,8 @@ inline float float_of(std::uint32_t bits) {
   return value;
 }
 
-// Numbers whose exponents spread more and more; numbers of all exponents, with subnormals; infinities and NaN.
+// Numbers whose exponents spread more and more; numbers of all exponents, with subnormals; infinities and
+// NaN.
 inline std::vector<Sum> sums() {
   std::vector<Sum> all;
   Bits bits;

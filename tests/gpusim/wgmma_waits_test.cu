@@ -25,7 +25,7 @@ gpusim::Report report_of(void (*kernel)(float*, Args...), Args... args) {
   return run({.block = 128, .dynamic_shared_bytes = kBytes}, kernel, out.get(), args...);
 }
 
-// ---- the other warps -----------------------------------------------------------------------------------------
+// ---- the other warps --------------------------------------------------------------------------------------
 
 /// Each warp overwrites 16 rows of A.
 __global__ void overwrite_a(float* out, bool barrier) {
@@ -48,7 +48,7 @@ TEST(WgmmaWaits, AWaitSpeaksForItsOwnWarp) {
   EXPECT_TRUE(says(report, "the product may still be reading: no "));
 }
 
-// ---- arrivals beside products --------------------------------------------------------------------------------
+// ---- arrivals beside products -----------------------------------------------------------------------------
 
 __global__ void release(float* out, bool early) {
   __shared__ std::uint64_t empty;
@@ -75,7 +75,7 @@ TEST(WgmmaWaits, ArrivalsBesideProductsAreCounted) {
   }
 }
 
-// ---- waits that come too early -------------------------------------------------------------------------------
+// ---- waits that come too early ----------------------------------------------------------------------------
 
 enum class Wait { kRight, kStrict, kStrictAndUsed, kStrictBeforeProduct, kOneByOne };
 
@@ -121,9 +121,10 @@ TEST(WgmmaWaits, GroupsThatALaterWaitWouldHaveCovered) {
   EXPECT_EQ(over_waited(Wait::kOneByOne), 0) << "each wait finishes one group";
 }
 
-// ---- what a warp does meanwhile ------------------------------------------------------------------------------
+// ---- what a warp does meanwhile ---------------------------------------------------------------------------
 
-/// Of the three loads, atomic additions and stores of each warp after the product, the first `beside` come before its wait.
+/// Of the three loads, atomic additions and stores of each warp after the product, the first `beside` come
+/// before its wait.
 __global__ void accesses_around_a_wait(float* out, int beside) {
   fill();
   float d[8];

@@ -1,6 +1,6 @@
 /// @file
-/// A chapter without kernels: its variants compute on the host and copy to the device, right or wrong in known
-/// ways, so that the harness can be tested on every backend that has a device.
+/// A chapter without kernels: its variants compute on the host and copy to the device, right or wrong in
+/// known ways, so that the harness can be tested on every backend that has a device.
 #pragma once
 
 #include "harness/chapter.hpp"

@@ -277,7 +277,8 @@ class MaskedProgram : public ::testing::Test {
 TEST_F(MaskedProgram, WithoutMasksIsAttention) {
   EXPECT_EQ(json_of({})["problem"],
             Json::parse(R"({"name": "masked_attention", "batch": 1, "heads": 2, "kv_heads": 2,
-    "seq_q": 100, "seq_k": 100, "head_dim": 64, "seen_pairs": 20000, "dtype": "fp32", "causal": false, "scale": 0.125,
+    "seq_q": 100, "seq_k": 100, "head_dim": 64, "seen_pairs": 20000, "dtype": "fp32", "causal": false,
+    "scale": 0.125,
     "init": "normal", "seed": 0})"));
 }
 
@@ -324,8 +325,9 @@ TEST_F(MaskedProgram, OptionsReachTheKernelAndTheReport) {
     if (backward) all.push_back("--backward");
     const Json json = json_of(all);
     Json expected = Json::parse(R"({"name": "masked_attention", "batch": 2, "heads": 2, "kv_heads": 1,
-      "seq_q": 150, "seq_k": 150, "head_dim": 8, "dtype": "fp32", "causal": true, "window": 70, "block_size": 64,
-      "dropout": 0.25, "dropout_seed": 18446744073709551615, "softcap": 2.5, "alibi": true, "init": "normal", "seed": 0})");
+      "seq_q": 150, "seq_k": 150, "head_dim": 8, "dtype": "fp32", "causal": true, "window": 70,
+      "block_size": 64, "dropout": 0.25, "dropout_seed": 18446744073709551615, "softcap": 2.5, "alibi": true,
+      "init": "normal", "seed": 0})");
     expected["scale"] = json["problem"]["scale"];
     expected["seen_pairs"] = json["problem"]["seen_pairs"];
     expected["documents"] = documents, expected["key_lengths"] = lengths, expected["block_mask"] = blocks;

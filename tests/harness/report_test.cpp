@@ -283,12 +283,15 @@ TEST(Json, HasEverythingThatTheSimulatorKnows) {
           "x": {"read_bytes": 888888888, "write_bytes": 0}, "y": {"read_bytes": 0, "write_bytes": 11111111}}},
         "counted": {"read_bytes": 888888888, "write_bytes": 11111111, "tensors": {
           "x": {"read_bytes": 888888888, "write_bytes": 0}, "y": {"read_bytes": 0, "write_bytes": 11111111}},
-          "read_sectors": 223456789, "write_sectors": 345678, "atomic_sectors": 0, "read_requests": 77, "write_requests": 78}},
+          "read_sectors": 223456789, "write_sectors": 345678, "atomic_sectors": 0, "read_requests": 77,
+          "write_requests": 78}},
       "shared": {"bytes_per_block": 1024, "load_wavefronts": 987654321, "load_wavefronts_ideal": 1,
                  "store_wavefronts": 5, "store_wavefronts_ideal": 2},
-      "ops": {"mma": 3, "wgmma": 4, "mma_units": 259, "barriers": 999499999, "shuffles": 888888888, "votes": 2, "bulk_loads": 5, "bulk_stores": 6,
+      "ops": {"mma": 3, "wgmma": 4, "mma_units": 259, "barriers": 999499999, "shuffles": 888888888, "votes": 2,
+        "bulk_loads": 5, "bulk_stores": 6,
         "bulk_load_bytes": 4096,
-        "mbarrier_waits": 7, "mbarrier_arrivals": 8, "named_barriers": 9, "votes_beside_products": 1, "accesses_beside_products": 11,
+        "mbarrier_waits": 7, "mbarrier_arrivals": 8, "named_barriers": 9, "votes_beside_products": 1,
+        "accesses_beside_products": 11,
         "arrivals_beside_products": 6, "kernels_beside_transfers": 12, "over_waited": 0},
       "defects": [{"kind": "race", "message": "Race reported", "count": 1024}]
     }]})"));

@@ -221,7 +221,9 @@ class Tree:
         (self.bin / name).chmod(0o755)
 
     def add_notebooks(self, **chapters: list[str]) -> None:
-        """Notebooks that run these chapters, and an environment whose Python stands in for one that runs them."""
+        """Notebooks that run these chapters, and an environment whose Python stands in for one that runs
+        them.
+        """
         for name, numbers in chapters.items():
             notebook = {"metadata": {"chapters": numbers}, "cells": []}
             self._write(f"notebooks/{name[1:]}.ipynb", json.dumps(notebook))

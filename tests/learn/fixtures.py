@@ -85,9 +85,7 @@ def safe_softmax(backend: str = "sim") -> dict:
                 counters=counters,
                 known_failure="exp(x) overflows fp32 where x > 88, and this input has such x",
             ),
-            variant(
-                "row_per_thread", 3, sectors_per_pass=8 * SECTORS, counters=counters
-            ),
+            variant("row_per_thread", 3, sectors_per_pass=8 * SECTORS, counters=counters),
             variant("row_per_warp", 3, rel_l2=1.1e-7, counters=counters),
             variant("row_per_block", 3, wavefronts=(91080, 44160), counters=counters),
         ],

@@ -42,12 +42,8 @@ class CommandTest(unittest.TestCase):
 
     def test_bad_arguments(self):
         self.assert_one_line(self.tree.learn("bench", "99"), 2, "no chapter 99")
-        self.assert_one_line(
-            self.tree.learn("bench", "--repeat", "0"), 2, "must be 1 or more"
-        )
-        self.assert_one_line(
-            self.tree.learn("bench", "--json", "/nowhere/x.json"), 2, "--json"
-        )
+        self.assert_one_line(self.tree.learn("bench", "--repeat", "0"), 2, "must be 1 or more")
+        self.assert_one_line(self.tree.learn("bench", "--json", "/nowhere/x.json"), 2, "--json")
 
     def test_sustained_needs_peers(self):
         done = self.tree.learn("bench", "--sustained")
@@ -123,7 +119,9 @@ class TimingTest(unittest.TestCase):
 
 
 class FakeGpu:
-    """As much of PyTorch as the functions that time need. The GPU runs what is enqueued in order, in no time of the host."""
+    """As much of PyTorch as the functions that time need. The GPU runs what is enqueued in order, in no time
+    of the host.
+    """
 
     def __init__(self):
         self.now_ms = 0.0
@@ -143,9 +141,7 @@ class FakeGpu:
             def synchronize(self):
                 pass
 
-        cuda = types.SimpleNamespace(
-            Event=Event, synchronize=lambda: None, _sleep=self.slept.append
-        )
+        cuda = types.SimpleNamespace(Event=Event, synchronize=lambda: None, _sleep=self.slept.append)
         types_of_elements = ("float32", "float16", "bfloat16")
         self.torch = types.ModuleType("torch")
         self.torch.cuda = cuda
@@ -205,8 +201,7 @@ class ProtocolTest(unittest.TestCase):
         self.assertEqual(kernel.call_count, 800)  # 600, after 200 to warm up
         self.assertEqual(
             row,
-            {"mean_ms": 0.5, "launches": 600}
-            | {"clock_mhz": 1400, "watts": 699, "samples": 9},
+            {"mean_ms": 0.5, "launches": 600} | {"clock_mhz": 1400, "watts": 699, "samples": 9},
         )
 
     def test_both_protocols_are_kept_in_the_results(self):
@@ -275,9 +270,7 @@ class SamplerTest(unittest.TestCase):
                 return sampler
 
     def test_clock_and_power_of_an_interval(self):
-        every = (
-            'case "$*" in *-lms*) while :; do echo "1410, 698.5"; sleep 0.02; done;;'
-        )
+        every = 'case "$*" in *-lms*) while :; do echo "1410, 698.5"; sleep 0.02; done;;'
         sampler = self.sample(f'{every} *) echo "1410, 698.5";; esac')
         found = sampler.between(0, time.monotonic())
         self.assertEqual((found["clock_mhz"], found["watts"]), (1410, 698.5))
@@ -286,9 +279,7 @@ class SamplerTest(unittest.TestCase):
 
     def test_a_driver_that_does_not_know_the_field_is_asked_for_the_mean(self):
         instant = '*instant*) echo "not a valid field";;'
-        sampler = self.sample(
-            f'case "$*" in {instant} *-lms*) echo "990, 70"; sleep 1;; esac'
-        )
+        sampler = self.sample(f'case "$*" in {instant} *-lms*) echo "990, 70"; sleep 1;; esac')
         self.assertEqual(sampler.samples[0][1:], (990, 70))
 
     def test_without_nvidia_smi_nothing_is_recorded(self):
@@ -320,9 +311,7 @@ class GridTest(unittest.TestCase):
             variants = dict(plan.ours)["10_hopper_backward"]
             self.assertEqual(variants, ["final"] if head_dim == 256 else None)
         grid = bench_program.plans_of(["10"])
-        self.assertEqual(
-            set(grid), {"backward_d64", "backward_d128", "hopper_backward_d256"}
-        )
+        self.assertEqual(set(grid), {"backward_d64", "backward_d128", "hopper_backward_d256"})
 
     def test_sustained_rows_are_compared_like_the_others(self):
         rows = [

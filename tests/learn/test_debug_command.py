@@ -40,9 +40,7 @@ class DebugTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (7, ""), done.stdout)
         return [line[1:-1] for line in done.stdout.splitlines() if line[0] == "["]
 
-    def assert_one_line(
-        self, done: subprocess.CompletedProcess, status: int, text: str
-    ):
+    def assert_one_line(self, done: subprocess.CompletedProcess, status: int, text: str):
         self.assertEqual((done.returncode, done.stderr), (status, f"learn: {text}\n"))
 
     def test_it_builds_the_program_with_local_variables_and_runs_it_in_gdb(self):
@@ -58,9 +56,7 @@ class DebugTest(unittest.TestCase):
 
     def test_the_command_is_shown_as_a_shell_reads_it(self):
         place = "kernel.cuh:48 if threadIdx.x == 5"
-        done = self.learn(
-            "1", "--break", "kernel.cuh:3", "--rows", "5", "--break", place
-        )
+        done = self.learn("1", "--break", "kernel.cuh:3", "--rows", "5", "--break", place)
         stops = ["-ex", "break kernel.cuh:3", "-ex", f"break {place}", "-ex", "run"]
         self.assertEqual(self.words(done)[3:9], stops)
         self.assertIn(

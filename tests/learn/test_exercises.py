@@ -255,21 +255,13 @@ class SheetTest(InAChapter):
             f"{first}: `number` must be a number": but("number = 1", 'number = "1"'),
             f"{first}: `hints` is missing": but('hints = ["Add.", "x + x"]', ""),
             f"{first} has no hints": but('"Add.", "x + x"', ""),
-            f"{first}: `hints` must be a list of strings": but(
-                '["Add.", "x + x"]', "''"
-            ),
+            f"{first}: `hints` must be a list of strings": but('["Add.", "x + x"]', "''"),
             f"{first}: `hint` is unknown: the keys are number, minutes, hints, stub, only, variant, wrong, more, watch": but(
                 "hints", "hint"
             ),
-            f"{first}: no input has `only`: --rows 9": but(
-                "number = 1", 'number = 1\nonly = "--rows 9"'
-            ),
-            f"{first}: `only` must be a string": but(
-                "number = 1", "number = 1\nonly = 2"
-            ),
-            "exercises.toml: exercise 2: `stub` is missing": but(
-                'stub = "return x;"', ""
-            ),
+            f"{first}: no input has `only`: --rows 9": but("number = 1", 'number = 1\nonly = "--rows 9"'),
+            f"{first}: `only` must be a string": but("number = 1", "number = 1\nonly = 2"),
+            "exercises.toml: exercise 2: `stub` is missing": but('stub = "return x;"', ""),
             "exercises.toml: exercise 2 has an empty stub": but('"return x;"', "' '"),
             f"{first}: `more` must be a table of strings": but(
                 "number = 1", "number = 1\nmore = { sectors = 2 }"
@@ -285,9 +277,7 @@ class SheetTest(InAChapter):
             ),
             f"{wrong}: `to` is missing": but('to = "x + x + x"', ""),
             f"{wrong}: `says` must be a string": but('says = "wrong"', "says = []"),
-            f"{wrong}: `word` is unknown: the keys are name, from, to, caught_by, says": but(
-                "says", "word"
-            ),
+            f"{wrong}: `word` is unknown: the keys are name, from, to, caught_by, says": but("says", "word"),
             f"{first}: three times: `from` occurs 0 times in the solution; it must occur once": but(
                 'from = "x + x"', 'from = "x - x"'
             ),
@@ -325,9 +315,7 @@ class SheetTest(InAChapter):
         more = "number = 1\nmore = { named_barriers = 'Whose turn is it?' }"
         text = SHEET.replace("number = 1", more)
         self.write("exercises.toml", text)
-        message = (
-            "`more` has named_barriers, but there is no `least_named_barriers = true`"
-        )
+        message = "`more` has named_barriers, but there is no `least_named_barriers = true`"
         with self.assertRaisesRegex(regions.RegionError, message):
             _ = self.exercise.limits
         self.write("exercises.toml", "least_named_barriers = true\n" + text)
@@ -398,14 +386,10 @@ class CopyTest(InAChapter):
     def test_lost_and_doubled_marks_are_told(self):
         whole = self.copy()["kernel.cuh"]
         lost = {"kernel.cuh": whole.replace("  // END 1\n", "")}
-        with self.assertRaisesRegex(
-            regions.RegionError, r"^own/kernel.cuh:\d+: EXERCISE 2 is out of"
-        ):
+        with self.assertRaisesRegex(regions.RegionError, r"^own/kernel.cuh:\d+: EXERCISE 2 is out of"):
             self.places(lost)
         gone = {"kernel.cuh": re.sub(r".*// (EXERCISE|END) 2.*\n", "", whole)}
-        with self.assertRaisesRegex(
-            regions.RegionError, "^own/kernel.cuh: .*EXERCISE 2: .* are gone"
-        ):
+        with self.assertRaisesRegex(regions.RegionError, "^own/kernel.cuh: .*EXERCISE 2: .* are gone"):
             self.places(gone)
 
     def test_marks_in_the_wrong_file_are_told(self):
@@ -414,9 +398,7 @@ class CopyTest(InAChapter):
         marks = "".join(copy["more.cuh"].splitlines(keepends=True)[4:8])
         copy["kernel.cuh"] += marks
         copy["more.cuh"] = copy["more.cuh"].replace(marks, "")
-        with self.assertRaisesRegex(
-            regions.RegionError, "^own/more.cuh: .*EXERCISE 3: .* are gone"
-        ):
+        with self.assertRaisesRegex(regions.RegionError, "^own/more.cuh: .*EXERCISE 3: .* are gone"):
             self.places(copy)
 
     def test_alone_solves_the_others_and_knows_the_learners_lines(self):
@@ -483,13 +465,9 @@ class SeveralFilesTest(InAChapter):
         (self.own / "kernel.cuh").unlink()
         with self.assertRaisesRegex(console.LearnError, "more.cuh exists: ./learn"):
             self.run_command(start, "01")
-        with self.assertRaisesRegex(
-            console.LearnError, "kernel.cuh is gone: ./learn r"
-        ):
+        with self.assertRaisesRegex(console.LearnError, "kernel.cuh is gone: ./learn r"):
             self.run_command(hint, "01")
-        self.assertIn(
-            "kept as exercises/01_x/more.cuh.1", self.run_command(reset, "01")
-        )
+        self.assertIn("kept as exercises/01_x/more.cuh.1", self.run_command(reset, "01"))
         self.assertTrue((self.own / "kernel.cuh").exists())
 
     def test_reset_keeps_all_under_one_number(self):
@@ -499,9 +477,7 @@ class SeveralFilesTest(InAChapter):
         self.answer(3)
         texts = [(self.own / n).read_text() for n in ("kernel.cuh", "more.cuh")]
         names = "exercises/01_x/kernel.cuh.2, exercises/01_x/more.cuh.2"
-        self.assertIn(
-            f"your files are kept as {names}\n", self.run_command(reset, "01")
-        )
+        self.assertIn(f"your files are kept as {names}\n", self.run_command(reset, "01"))
         kept = [(self.own / n).read_text() for n in ("kernel.cuh.2", "more.cuh.2")]
         self.assertEqual(kept, texts)
         self.assertEqual(self.exercise.own_copy(), self.exercise.blank_copy)
@@ -544,9 +520,7 @@ class SeveralFilesTest(InAChapter):
         self.run_command(start, "01")
         self.answer(1, "int mine;", "  const int y = x + x;", "    return  y;")
         text = self.run_command(diff, "01", "1")
-        self.assertIn(
-            ".\n-  int mine;\n   const int y = x + x;\n     return  y;\n", text
-        )
+        self.assertIn(".\n-  int mine;\n   const int y = x + x;\n     return  y;\n", text)
         self.assertNotIn("\n+  const", text)
         self.answer(1, "const int y = x + x;", "\treturn y;")
         text = self.run_command(diff, "01", "1")
@@ -724,10 +698,7 @@ class SeveralFilesTest(InAChapter):
         def try_files(files, inputs, _variant):
             answered = "return 1;" in files["kernel.cuh"]
             numbers = wrong(ALL_ROWS, ALL_COLS)
-            return [
-                attempt(line, **(numbers if answered and line == bad else {}))
-                for line in inputs
-            ]
+            return [attempt(line, **(numbers if answered and line == bad else {})) for line in inputs]
 
         return mock.Mock(try_files=try_files, solution=mock.Mock(return_value=[]))
 
@@ -802,7 +773,9 @@ class SeveralFilesTest(InAChapter):
         self.assertIn("next:  all exercises: ./learn check 01\n", said(1))
 
     def judged(self, wrong_on: set[str | None]) -> tuple[checking.Verdict, list]:
-        """Exercise 1 has an answer, the others are blank; trials of these variants fail, and all of blanks."""
+        """Exercise 1 has an answer, the others are blank; trials of these variants fail, and all of
+        blanks.
+        """
         self.write("exercises.toml", SHEET.replace("= 1\n", '= 1\nvariant = "b"\n'))
         copy = self.exercise.copy_with({1: ("  return 1;",)})
         calls = []
@@ -1027,9 +1000,7 @@ class SeveralFilesTest(InAChapter):
         number = len(self.exercise.inputs)
         last = self.exercise.inputs[-1]
 
-        def command(
-            kind: str, states: dict, arguments: str = last, **found: str
-        ) -> str | None:
+        def command(kind: str, states: dict, arguments: str = last, **found: str) -> str | None:
             finding = diagnosis.Finding(kind, "v", arguments, "is wrong", **found)
             verdict = checking.Verdict(exercise=1, finding=finding, exercises=states)
             out = io.StringIO()
@@ -1129,12 +1100,8 @@ class QuickTrial(unittest.TestCase):
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
         chapter = mock.Mock(path=folder, executable="ch")
-        commands = [
-            f"c++ -o {name}.o -c {folder}/{name}.cu" for name in ("chapter", "more")
-        ]
-        with mock.patch.object(
-            trials, "ninja_commands", return_value=[*commands, "c++ -o ch"]
-        ):
+        commands = [f"c++ -o {name}.o -c {folder}/{name}.cu" for name in ("chapter", "more")]
+        with mock.patch.object(trials, "ninja_commands", return_value=[*commands, "c++ -o ch"]):
             return trials.Workbench(folder / "build", chapter)
 
     def test_only_sources_that_a_change_concerns_are_compiled(self):
@@ -1156,9 +1123,7 @@ class QuickTrial(unittest.TestCase):
         calls = []
         with (
             tempfile.TemporaryDirectory() as name,
-            mock.patch.object(
-                trials.Workbench, "_call", lambda _, w: calls.append(w) or ""
-            ),
+            mock.patch.object(trials.Workbench, "_call", lambda _, w: calls.append(w) or ""),
         ):
             bench = self.bench(Path(name))
             bench.look({"a.cuh": "int a = 1;\n"}, [])
@@ -1202,9 +1167,7 @@ class QuickTrial(unittest.TestCase):
                 with tempfile.TemporaryDirectory() as folder:
                     bench.program({"a.cuh": text}, Path(folder), [], "v")
 
-            threads = [
-                threading.Thread(target=build, args=[f"// {n}\nint a;\n"]) for n in "12"
-            ]
+            threads = [threading.Thread(target=build, args=[f"// {n}\nint a;\n"]) for n in "12"]
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -1231,13 +1194,9 @@ class QuickTrial(unittest.TestCase):
                 files = {"a.cuh": text}
                 return [a.arguments for a in bench.try_files(files, [*inputs])]
 
-            self.assertEqual(
-                tried("1", "--rows 1", "--rows 2"), ["--rows 1", "--rows 2"]
-            )
+            self.assertEqual(tried("1", "--rows 1", "--rows 2"), ["--rows 1", "--rows 2"])
             self.assertEqual(tried("1", "--rows 2"), ["--rows 2"])
-            self.assertEqual(
-                tried("1", "--rows 3", "--rows 1"), ["--rows 3", "--rows 1"]
-            )
+            self.assertEqual(tried("1", "--rows 3", "--rows 1"), ["--rows 3", "--rows 1"])
             self.assertEqual(ran, [["--rows 1", "--rows 2"], ["--rows 3"]])
             tried("2", "--rows 1")
             tried("1", "--rows 1", "--dtype fp16")
@@ -1272,19 +1231,18 @@ class ChaptersTest(unittest.TestCase):
             marked = {
                 path.name
                 for path in chapter.path.rglob("*")
-                if path.suffix in (".cuh", ".cu")
-                and "// EXERCISE " in path.read_text(encoding="utf-8")
+                if path.suffix in (".cuh", ".cu") and "// EXERCISE " in path.read_text(encoding="utf-8")
             }
             exercise = exercises.Exercise(chapter)
             listed = set(exercise.names) if exercise.exists else set()
             self.assertEqual(marked, listed, chapter.name)
 
     def test_only_sources_of_the_program_include_files_with_exercises(self):
-        """Another one would find the chapter's file next to it instead of the learner's. These sources and headers are copied."""
+        """Another one would find the chapter's file next to it instead of the learner's. These sources and
+        headers are copied.
+        """
         for exercise in self.each():
-            cmake = (exercise.chapter.path / "CMakeLists.txt").read_text(
-                encoding="utf-8"
-            )
+            cmake = (exercise.chapter.path / "CMakeLists.txt").read_text(encoding="utf-8")
             copied = {"chapter.cu", *re.findall(r"\w+\.cu\b", cmake)}
             for path in exercise.chapter.path.glob("*.c*"):
                 if path.suffix != ".cuh" and path.name not in copied:
@@ -1333,9 +1291,7 @@ class ChaptersTest(unittest.TestCase):
                 text = exercise.sheet.texts[name]
                 own = copy.split("\n", 2)[2]
                 self.assertEqual(regions.outside(own), regions.outside(text))
-                solved = exercise.copy_with(
-                    {r.number: r.solution for r in exercise.regions}
-                )
+                solved = exercise.copy_with({r.number: r.solution for r in exercise.regions})
                 self.assertEqual(solved[name].split("\n", 2)[2], text)
 
 
@@ -1344,9 +1300,7 @@ class ChaptersTest(unittest.TestCase):
 SHAPE = (4, 8)  # of y in these attempts
 
 
-def axis(
-    length: int, count: int, first: int, last: int, step: int = 0, **fields: object
-) -> dict:
+def axis(length: int, count: int, first: int, last: int, step: int = 0, **fields: object) -> dict:
     return {
         "length": length,
         "count": count,
@@ -1382,13 +1336,13 @@ ALL_ROWS, ALL_COLS = axis(4, 4, 0, 3, 1), axis(8, 8, 0, 7, 1)
 
 
 class PrintedCommands(unittest.TestCase):
-    """The commands that `check` prints, for each chapter, variant and input: each is parsed as ./learn parses it."""
+    """The commands that `check` prints, for each chapter, variant and input: each is parsed as ./learn parses
+    it.
+    """
 
     def setUp(self):
         # As if the program, which is not there, used MPI where the chapter's does.
-        by_name = mock.patch.object(
-            ranks, "has", lambda program: program.name.startswith("ch13")
-        )
+        by_name = mock.patch.object(ranks, "has", lambda program: program.name.startswith("ch13"))
         mpirun = mock.patch("shutil.which", return_value="/usr/bin/mpirun")
         for patch in (by_name, mpirun):
             patch.start()
@@ -1406,11 +1360,7 @@ class PrintedCommands(unittest.TestCase):
                 out = io.StringIO()
                 with mock.patch.object(check, "quote", return_value=[]):
                     check.show_failure(console.Console(out), exercise, verdict)
-                said = dict(
-                    line.split(": ", 1)
-                    for line in out.getvalue().splitlines()
-                    if ": " in line
-                )
+                said = dict(line.split(": ", 1) for line in out.getvalue().splitlines() if ": " in line)
                 yield finding, *(shlex.split(said[name]) for name in ("watch", "gdb"))
 
     def test_all_of_them(self):
@@ -1434,9 +1384,7 @@ class PrintedCommands(unittest.TestCase):
                         at = words.index("--args")
                         self.assert_runs(words[at + 1 :], finding, chapter)
 
-    def assert_runs(
-        self, words: list[str], finding: diagnosis.Finding, chapter: project.Chapter
-    ):
+    def assert_runs(self, words: list[str], finding: diagnosis.Finding, chapter: project.Chapter):
         """The command line has one variant, that of the finding, and the program no number of ranks."""
         at = next(i for i, word in enumerate(words) if word.startswith("ch"))
         options = words[at + 1 :]
@@ -1552,16 +1500,12 @@ class OpenTest(InAChapter):
         self.assertEqual(data, [task])
 
     def test_a_goal_that_is_reached(self):
-        said, data = self.shown(
-            fixtures.variant("row_per_warp", 3, sectors_per_pass=250_000)
-        )
+        said, data = self.shown(fixtures.variant("row_per_warp", 3, sectors_per_pass=250_000))
         self.assertEqual(said, "open exercise:  reached. Use fewer sectors.\n")
         self.assertTrue(data[0]["reached"])
 
     def test_few_sectors_do_not_help_wrong_numbers(self):
-        said, data = self.shown(
-            fixtures.variant("row_per_warp", 3, rel_l2=1.0, sectors_per_pass=1)
-        )
+        said, data = self.shown(fixtures.variant("row_per_warp", 3, rel_l2=1.0, sectors_per_pass=1))
         self.assertIn("not reached yet", said)
         self.assertIn("row_per_warp: a result is wrong", said)
         self.assertFalse(data[0]["reached"])
@@ -1611,16 +1555,12 @@ class DiagnosisTest(unittest.TestCase):
 
     def test_a_factor_of_a_single_row_is_only_that(self):
         text = self.said(attempt(**wrong(axis(4, 1, 3, 3), ALL_COLS, 8, factor=0.5)))
-        self.assertIn(
-            "the wrong columns of this row are 0.5 times what they should be", text
-        )
+        self.assertIn("the wrong columns of this row are 0.5 times what they should be", text)
         self.assertNotIn("the same factor", text)
 
     def test_a_difference(self):
         fields = wrong(ALL_ROWS, ALL_COLS, 32, difference=1.3862944)
-        self.assertIn(
-            "all of them are too large by 1.38629", self.said(attempt(**fields))
-        )
+        self.assertIn("all of them are too large by 1.38629", self.said(attempt(**fields)))
         small = wrong(ALL_ROWS, ALL_COLS, 32, difference=-2.0)
         self.assertIn("all of them are too small by 2", self.said(attempt(**small)))
         tensors = fields["check"]["tensors"]
@@ -1653,9 +1593,7 @@ class DiagnosisTest(unittest.TestCase):
         tensors["y"]["first_wrong"]["inputs"] = "row 1 of x is 120.3, 2"
         tensors["z"] = tensors["y"]
         lines = self.said(attempt(**fields)).splitlines()
-        self.assertEqual(
-            lines[1:3], ["y[1, 2] is nan, should be 0.25", "row 1 of x is 120.3, 2"]
-        )
+        self.assertEqual(lines[1:3], ["y[1, 2] is nan, should be 0.25", "row 1 of x is 120.3, 2"])
         self.assertEqual(lines.count("row 1 of x is 120.3, 2"), 1)
 
     def holds(self, rows: dict = ALL_ROWS, **rule: object) -> str:
@@ -1741,13 +1679,9 @@ class DiagnosisTest(unittest.TestCase):
             return trials.Attempt(name, "v", made.result, tensors)
 
         one_row = tried(1, 8, factor=0.5)
-        chosen = diagnosis.explain(
-            [one_row, tried(4, 8), tried(40, 80, factor_per_line=True)]
-        )
+        chosen = diagnosis.explain([one_row, tried(4, 8), tried(40, 80, factor_per_line=True)])
         self.assertEqual(chosen.arguments, "--rows 40 --cols 80")
-        chosen = diagnosis.explain(
-            [one_row, tried(4, 8, factor=0.5), tried(40, 80, factor=0.5)]
-        )
+        chosen = diagnosis.explain([one_row, tried(4, 8, factor=0.5), tried(40, 80, factor=0.5)])
         self.assertEqual(chosen.arguments, "--rows 4 --cols 8")
         self.assertEqual(diagnosis.explain([one_row]).arguments, "--rows 1 --cols 8")
         nothing = diagnosis.explain([one_row, tried(4, 8)])
@@ -1766,9 +1700,7 @@ class DiagnosisTest(unittest.TestCase):
         tile = self.said(attempt("--seq-k 64"), attempt("--seq-k 65", **bad))
         self.assertIn("right up to --seq-k 64, wrong from 65 on", tile)
         rows = "--seq-q 9 --seq-k 5 --causal --init outliers"
-        several = self.said(
-            attempt("--seq-q 3 --seq-k 5 --causal"), attempt(rows, **bad)
-        )
+        several = self.said(attempt("--seq-q 3 --seq-k 5 --causal"), attempt(rows, **bad))
         self.assertIn(
             "of the inputs tried, only with --init outliers, or with --causal and more queries than keys",
             several,
@@ -1796,9 +1728,7 @@ class DiagnosisTest(unittest.TestCase):
 
     def test_the_number_of_ranks_has_its_own_option(self):
         bad = wrong(ALL_ROWS, ALL_COLS, 32)
-        said = self.said(
-            attempt("-n 2 --seq-q 20", **bad), attempt("-n 3 --seq-q 20 --causal")
-        )
+        said = self.said(attempt("-n 2 --seq-q 20", **bad), attempt("-n 3 --seq-q 20 --causal"))
         self.assertIn("wrong up to -n 2, right from 3 on", said)
         self.assertNotIn("-- ", said)
 
@@ -1816,12 +1746,8 @@ class DiagnosisTest(unittest.TestCase):
         self.assertNotIn("multiple", said([32, 96], [1, 64]))
         only = "wrong only if --cols is a multiple of 4"
         self.assertIn(only, said([1, 6, 1003], [4, 516]))
-        self.assertIn(
-            "right with --cols 32 and 96, wrong with 1 and 64", said([96, 32], [1, 64])
-        )
-        self.assertNotIn(
-            "right with", said([8, *range(1, 12, 2)], [*range(2, 7, 2), 16])
-        )
+        self.assertIn("right with --cols 32 and 96, wrong with 1 and 64", said([96, 32], [1, 64]))
+        self.assertNotIn("right with", said([8, *range(1, 12, 2)], [*range(2, 7, 2), 16]))
         self.assertIn("wrong up to --cols 7, right from 32", said([32, 64], [1, 7]))
 
     def test_a_function_that_does_too_much(self):
@@ -1853,9 +1779,7 @@ class DiagnosisTest(unittest.TestCase):
         first = diagnosis.explain([attempt(defects=[race, misuse])])
         self.assertEqual((first.kind, first.details), ("race", [race["message"]]))
         race["message"] = "Race: no barrier"
-        self.assertEqual(
-            diagnosis.explain([attempt(defects=[race, misuse])]).kind, "misuse"
-        )
+        self.assertEqual(diagnosis.explain([attempt(defects=[race, misuse])]).kind, "misuse")
 
     def test_a_declared_failure_is_none(self):
         bad = wrong(ALL_ROWS, ALL_COLS)
@@ -1863,14 +1787,10 @@ class DiagnosisTest(unittest.TestCase):
         self.assertIsNone(diagnosis.explain([attempt(**bad)]))
 
     def test_a_defect_comes_before_wrong_numbers_and_gives_its_lines(self):
-        message = (
-            "Race reported .. at kernel.cuh:48 and .. at kernel.cuh:61\n    shared"
-        )
+        message = "Race reported .. at kernel.cuh:48 and .. at kernel.cuh:61\n    shared"
         race = {"defects": [{"kind": "race", "message": message, "count": 1}]}
         finding = diagnosis.explain([attempt(**race, **wrong(ALL_ROWS, ALL_COLS))])
-        self.assertEqual(
-            (finding.kind, finding.lines), ("race", ["kernel.cuh:48", "kernel.cuh:61"])
-        )
+        self.assertEqual((finding.kind, finding.lines), ("race", ["kernel.cuh:48", "kernel.cuh:61"]))
 
     def test_a_race_begins_with_its_cause_and_the_learners_access(self):
         def told(own: list[str], one: str, other: str) -> diagnosis.Finding:
@@ -1884,8 +1804,7 @@ class DiagnosisTest(unittest.TestCase):
 
         solved = "line 2 of exercise 1's solution in load() of a.cuh"
         copy, read = (
-            f"{what} access by thread ({n},0,0) at "
-            for what, n in (("Async copy", 32), ("Read", 4))
+            f"{what} access by thread ({n},0,0) at " for what, n in (("Async copy", 32), ("Read", 4))
         )
         first = [
             "no __syncthreads() between the two",
@@ -1918,9 +1837,7 @@ class DiagnosisTest(unittest.TestCase):
         self.assertEqual(finding.lines, ["kernel.cuh:48", "kernel.cuh:61"])
 
     def test_a_deadlock(self):
-        message = (
-            "Barrier error detected. Deadlock in block (0,0,0): no thread can go on"
-        )
+        message = "Barrier error detected. Deadlock in block (0,0,0): no thread can go on"
         defect = {"kind": "barrier_divergence", "message": message, "count": 1}
         finding = diagnosis.explain([attempt(defects=[defect])])
         self.assertEqual(finding.headline, "has a deadlock")
@@ -1930,9 +1847,7 @@ class DiagnosisTest(unittest.TestCase):
         def counted(n: int) -> dict:
             predicted = attempt().result["traffic"]["predicted"]
             tensors = {"x": {"read_bytes": n, "write_bytes": 0}}
-            return {
-                "traffic": {"predicted": predicted, "counted": {"tensors": tensors}}
-            }
+            return {"traffic": {"predicted": predicted, "counted": {"tensors": tensors}}}
 
         self.assertIsNone(diagnosis.explain([attempt(**counted(128))]))
         text = self.said(attempt(**counted(1024)))
@@ -2019,8 +1934,7 @@ class DiagnosisTest(unittest.TestCase):
             counted |= {"read_bytes": 5120 * times}
             sizes = {"k": 4096 * times, "q": 1024}
             counted["tensors"] = {
-                name: {"read_bytes": size, "write_bytes": 0}
-                for name, size in sizes.items()
+                name: {"read_bytes": size, "write_bytes": 0} for name, size in sizes.items()
             }
             predicted = {"tensors": counted["tensors"]}
             return attempt(traffic={"predicted": predicted, "counted": counted})
@@ -2051,9 +1965,7 @@ class DiagnosisTest(unittest.TestCase):
         self.assertEqual((finding.kind, finding.headline), ("tiles", headline))
         self.assertEqual(
             finding.details,
-            [
-                "tile (0, 2) of 128 queries and 64 keys is empty, and the kernel visits it"
-            ],
+            ["tile (0, 2) of 128 queries and 64 keys is empty, and the kernel visits it"],
         )
         finding = explain([kinds("ppf", "ppf", "ppp")], ["tiles"], [right])
         self.assertEqual(
@@ -2132,9 +2044,7 @@ class DiagnosisTest(unittest.TestCase):
         waits = {"more.cuh:3": 8, "kernel.cuh:107 (calls cp_async.cuh:30)": 32}
         early = attempt(ops={"over_waited": 40}, early_waits=waits)
         finding = diagnosis.explain([early], ["over_waited"], [solution])
-        start = (
-            "the wait at kernel.cuh:107 (calls cp_async.cuh:30) covers a group that "
-        )
+        start = "the wait at kernel.cuh:107 (calls cp_async.cuh:30) covers a group that "
         self.assertTrue(finding.details[0].startswith(start), finding.details)
         self.assertEqual(finding.lines, ["kernel.cuh:107", "cp_async.cuh:30"])
 
@@ -2269,9 +2179,7 @@ class BuildTest(InAChapter):
         self.build.mkdir()
         cmake = self.root / "bin/cmake"
         cmake.parent.mkdir()
-        cmake.write_text(
-            f"#!/bin/sh\ncat {self.root}/said; exit $(cat {self.root}/status)\n"
-        )
+        cmake.write_text(f"#!/bin/sh\ncat {self.root}/said; exit $(cat {self.root}/status)\n")
         cmake.chmod(0o755)
         path = f"{cmake.parent}:/usr/bin:/bin"
         patch = mock.patch.dict("os.environ", {"PATH": path})
@@ -2293,9 +2201,7 @@ class BuildTest(InAChapter):
     def test_the_first_build_says_what_it_builds_where_there_is_no_terminal(self):
         with mock.patch.object(phases, "QUIET_SECONDS", -1):
             text, _, _ = self.make("[0/2] Re-checking", *self.steps(12))
-        headline = (
-            "-- build: ch01_x_exercise and what it needs; later builds are short\n"
-        )
+        headline = "-- build: ch01_x_exercise and what it needs; later builds are short\n"
         self.assertTrue(text.startswith(headline), text)
         self.assertIn("s  [7/12] Building ch01_x_exercise_kernels.dir/7.o\n", text)
 
@@ -2322,13 +2228,9 @@ class BuildTest(InAChapter):
 
     def test_a_look_comes_first_if_there_is_something_to_look_with(self):
         (self.build / "build.ninja").touch()
-        error = trials.CompileError(
-            f"{self.exercise.chapter.path}/kernel.cuh:5: error: no"
-        )
+        error = trials.CompileError(f"{self.exercise.chapter.path}/kernel.cuh:5: error: no")
         look = mock.Mock(side_effect=error)
-        bench = mock.patch.object(
-            trials, "Workbench", return_value=mock.Mock(look=look)
-        )
+        bench = mock.patch.object(trials, "Workbench", return_value=mock.Mock(look=look))
         with bench, mock.patch.object(checking, "make") as make:
             failed, _ = checking.build_own(mock.Mock(), self.build, self.exercise)
         make.assert_not_called()
@@ -2423,9 +2325,7 @@ echo '{report}' > "$2"
         out = io.StringIO()
         check.show_pass(console.Console(out), self.exercise, verdict, ["counters"])
         self.assertIn("exercise 2: f() does too much.\n", out.getvalue())
-        shown = (
-            "the compiler warns:\n   w: y\nyour kernels printed, with --rows 1\n   x\n"
-        )
+        shown = "the compiler warns:\n   w: y\nyour kernels printed, with --rows 1\n   x\n"
         self.assertTrue(out.getvalue().endswith(f"counters\n{shown}"))
 
     def test_a_crash_leaves_what_was_printed_before(self):
@@ -2504,9 +2404,7 @@ echo '{report}' > "$2"
         self.assertEqual(caught.exception.status, 2)
         with self.assertRaisesRegex(console.LearnError, "^no such thing$"):
             self.try_("echo 'error: no such thing' >&2; exit 1")
-        with self.assertRaisesRegex(
-            console.LearnError, "exercise was ended by SIGSEGV: it used an address"
-        ):
+        with self.assertRaisesRegex(console.LearnError, "exercise was ended by SIGSEGV: it used an address"):
             self.try_("kill -SEGV $$")
 
 

@@ -1,4 +1,6 @@
-"""Tests of what may be replaced in a source without its other code: tools/learn/kernels.py. Needs g++, binutils."""
+"""Tests of what may be replaced in a source without its other code: tools/learn/kernels.py. Needs g++,
+binutils.
+"""
 
 from __future__ import annotations
 

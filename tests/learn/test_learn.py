@@ -35,9 +35,7 @@ def has_matplotlib() -> bool:
     return any(output is not None for output in found)
 
 
-needs_matplotlib = unittest.skipUnless(
-    has_matplotlib(), "no Python here has matplotlib"
-)
+needs_matplotlib = unittest.skipUnless(has_matplotlib(), "no Python here has matplotlib")
 
 
 class LearnTest(unittest.TestCase):
@@ -47,9 +45,7 @@ class LearnTest(unittest.TestCase):
         self.tree = fakes.Tree()
         self.addCleanup(self.tree.close)
 
-    def assert_one_line(
-        self, done: subprocess.CompletedProcess, status: int, *words: str
-    ):
+    def assert_one_line(self, done: subprocess.CompletedProcess, status: int, *words: str):
         """It ended with this status and with one line on stderr, which contains the words."""
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
@@ -234,9 +230,7 @@ class RunTest(LearnTest):
         self.assert_well(self.tree.learn("run", "02", "3", "8"))
         data = self.tree.root / "data"
         softmax = self.tree.calls("ch02_online_softmax")[0]
-        self.assertIn(
-            f"--variant all --q {data}/q.npy --k {data}/k.npy --json", softmax
-        )
+        self.assertIn(f"--variant all --q {data}/q.npy --k {data}/k.npy --json", softmax)
         attention = self.tree.calls("ch03_attention")[0]
         self.assertIn(f"--v {data}/v.npy --json", attention)
         backward = self.tree.calls("ch08_backward")
@@ -252,12 +246,8 @@ class RunTest(LearnTest):
         [call] = self.tree.calls("ch01_safe_softmax")
         self.assertIn(" --variant all --rows 3 --cols=5 --json ", call)
         self.assertEqual(self.tree.calls("dpkg-query"), [])
-        self.assertIn(
-            "ch01_safe_softmax --variant all --rows 3 --cols=5\n", done.stdout
-        )
-        done = self.tree.learn(
-            "run", "2", "--scale", "-1", "--variant", "online", "--json", "-"
-        )
+        self.assertIn("ch01_safe_softmax --variant all --rows 3 --cols=5\n", done.stdout)
+        done = self.tree.learn("run", "2", "--scale", "-1", "--variant", "online", "--json", "-")
         self.assertEqual(json.loads(done.stdout), [fixtures.online_softmax()])
         [call] = self.tree.calls("ch02_online_softmax")
         self.assertIn("--variant online --q ", call)
@@ -313,8 +303,7 @@ class RunTest(LearnTest):
         old = "needs compute capability 8.0, this device has 7.5"
         partly = fixtures.online_softmax("cuda")
         partly["variants"][2:] = [
-            fixtures.skipped(name, old, too_old=True)
-            for name in ("block_per_row", "on_chip")
+            fixtures.skipped(name, old, too_old=True) for name in ("block_per_row", "on_chip")
         ]
         self.tree.set_results(partly, "cuda")
         simulated = fixtures.online_softmax()
@@ -453,9 +442,7 @@ class BuildTest(LearnTest):
 
     def test_too_old_tools(self):
         old = {"FAKE_COMPILER": "g++ (Debian 10.2.1-6) 10.2.1 20210110"}
-        self.assert_one_line(
-            self.tree.learn("run", **old), 3, "g++ 10.2.1", "12 or newer"
-        )
+        self.assert_one_line(self.tree.learn("run", **old), 3, "g++ 10.2.1", "12 or newer")
         done = self.tree.learn("test", FAKE_CMAKE="3.22.1")
         self.assert_one_line(done, 3, "cmake 3.22.1", "3.25 or newer")
 
@@ -533,9 +520,7 @@ class CtestTest(LearnTest):
             reader(phase, line)
         self.assertEqual(reader.passed, 1)
         self.assertEqual(reader.skipped, ["off", "skipped"])
-        self.assertEqual(
-            reader.failed, ["notfound", "b/bad with a space", "segv", "slow"]
-        )
+        self.assertEqual(reader.failed, ["notfound", "b/bad with a space", "segv", "slow"])
 
 
 class DocsTest(LearnTest):
@@ -563,9 +548,7 @@ class DocsTest(LearnTest):
         done = self.docs(FAKE_MISSING="doxygen libjs-mathjax")
         self.assert_well(done)
         install = self.tree.calls("apt-get")[-1]
-        self.assertTrue(
-            install.endswith("install --no-install-recommends doxygen libjs-mathjax")
-        )
+        self.assertTrue(install.endswith("install --no-install-recommends doxygen libjs-mathjax"))
         self.assertLess(
             done.stdout.index("doxygen libjs-mathjax"),
             done.stdout.index("tools.docs.website.build"),
@@ -581,14 +564,10 @@ class DocsTest(LearnTest):
             "import sys\nprint('x.hpp:3: warning: @param z', flush=True)\nsys.exit('docs: Doxygen has warnings: see above')"
         )
         done = self.docs()
-        self.assert_one_line(
-            done, 1, "the site was not made: Doxygen has warnings: see above"
-        )
+        self.assert_one_line(done, 1, "the site was not made: Doxygen has warnings: see above")
         self.assertIn("x.hpp:3: warning", done.stdout)
         self.builder("import sys\nprint('docs: not installed: doxygen')\nsys.exit(3)")
-        self.assert_one_line(
-            self.docs(), 3, "the site was not made: not installed: doxygen"
-        )
+        self.assert_one_line(self.docs(), 3, "the site was not made: not installed: doxygen")
 
 
 class PackagesTest(LearnTest):
@@ -603,12 +582,8 @@ class PackagesTest(LearnTest):
         self.assertIn(f"-- package lists: {sudo}apt-get -y update\n", done.stdout)
         self.assertIn(install, done.stdout)
         self.assertEqual(self.tree.calls("apt-get")[0], "apt-get -y update")
-        self.assertTrue(
-            self.tree.calls("apt-get")[1].endswith(" libfmt-dev libgtest-dev")
-        )
-        self.assert_well(
-            self.tree.learn("test", FAKE_MISSING="libfmt-dev libgtest-dev")
-        )
+        self.assertTrue(self.tree.calls("apt-get")[1].endswith(" libfmt-dev libgtest-dev"))
+        self.assert_well(self.tree.learn("test", FAKE_MISSING="libfmt-dev libgtest-dev"))
         self.assertEqual(len(self.tree.calls("apt-get")), 2)
 
     def test_apt_that_fails(self):
@@ -662,9 +637,7 @@ class PackagesTest(LearnTest):
     def test_with_sudo(self):
         said = self.ensure(FAKE_MISSING="libfmt-dev")
         self.assertIn("-- package lists: sudo apt-get -y update", said)
-        self.assertIn(
-            "-- packages: sudo env DEBIAN_FRONTEND=noninteractive apt-get", said
-        )
+        self.assertIn("-- packages: sudo env DEBIAN_FRONTEND=noninteractive apt-get", said)
         self.assertEqual(len(self.tree.calls("apt-get")), 2)
         self.assertNotIn("exit", said)
 
@@ -678,9 +651,7 @@ class PackagesTest(LearnTest):
 
     def test_sudo_that_wants_a_password_and_nobody_to_type_it(self):
         said = self.ensure(FAKE_MISSING="libfmt-dev", FAKE_SUDO="1")
-        self.assertRegex(
-            said, r"(?m)^sudo apt-get -y update && sudo env .* libfmt-dev$"
-        )
+        self.assertRegex(said, r"(?m)^sudo apt-get -y update && sudo env .* libfmt-dev$")
         self.assertIn("exit 3", said)
         self.assertEqual(self.tree.calls("apt-get"), [])
 
@@ -771,17 +742,13 @@ class OverviewTest(LearnTest):
         self.assert_well(done)
         self.assertRegex(done.stdout, r"(?m)^   01  Safe softmax +not built$")
         self.assertRegex(done.stdout, r"(?m)^   02  02_online_softmax +not built$")
-        self.assertLess(
-            done.stdout.index("./learn run"), done.stdout.index("./learn test")
-        )
+        self.assertLess(done.stdout.index("./learn run"), done.stdout.index("./learn test"))
 
     def test_after_tests(self):
         self.tree.learn("test", FAKE_CTEST="fails")
         done = self.tree.learn()
         self.assertRegex(done.stdout, r"01  Safe softmax +built +tests: 1 passed\n")
-        self.assertRegex(
-            done.stdout, r"02  02_online_.* +built +tests: 1 of 1 failed\n"
-        )
+        self.assertRegex(done.stdout, r"02  02_online_.* +built +tests: 1 of 1 failed\n")
         self.assertIn("./learn test 02", done.stdout)
 
     def test_tests_that_are_called_as_their_label(self):
@@ -803,9 +770,7 @@ class DoctorTest(LearnTest):
 
     def test_not_ready(self):
         done = self.tree.learn("doctor", FAKE_MISSING="libfmt-dev", FAKE_CMAKE="3.18.4")
-        self.assert_one_line(
-            done, 3, "not ready", "cmake 3.18.4", "installs libfmt-dev"
-        )
+        self.assert_one_line(done, 3, "not ready", "cmake 3.18.4", "installs libfmt-dev")
         self.assertEqual(self.tree.calls("apt-get"), [])
 
 
@@ -904,9 +869,7 @@ class ReportTest(LearnTest):
 
     @needs_matplotlib
     def test_of_a_gpu_shows_what_is_known(self):
-        text = self.report(
-            fixtures.safe_softmax("cuda"), fixtures.online_softmax("cuda")
-        )
+        text = self.report(fixtures.safe_softmax("cuda"), fixtures.online_softmax("cuda"))
         self.assertEqual(text.count("<svg"), 3)
         self.assertIn("02 on_chip: 0.1 ms, 1500 GB/s", text)
         self.assertIn("NVIDIA H100", text)

@@ -1,4 +1,5 @@
-"""Tests of ./learn look and of the maps that ./learn check tests. They compile small programs without a build.
+"""Tests of ./learn look and of the maps that ./learn check tests. They compile small programs without a
+build.
 
 python3 -m tests.learn.test_look
 """
@@ -80,39 +81,25 @@ class LayoutTest(unittest.TestCase):
             self.assertIsNone(fault)
 
     def test_another_permutation_is_right_as_well(self):
-        self.assertIsNone(
-            self.fault(lambda row, col: 64 * row + (col ^ (7 - row % 8) * 8))
-        )
+        self.assertIsNone(self.fault(lambda row, col: 64 * row + (col ^ (7 - row % 8) * 8)))
         turned = (0, 3, 5, 6, 7, 4, 2, 1)
-        self.assertIsNone(
-            self.fault(lambda row, col: 64 * row + (col ^ turned[row % 8] * 8))
-        )
+        self.assertIsNone(self.fault(lambda row, col: 64 * row + (col ^ turned[row % 8] * 8)))
 
     def test_what_is_wrong_is_said(self):
         for says, offset in {
-            "rows 0 and 1 have chunk 0 in the same banks": (
-                lambda row, col: 64 * row + col
-            ),
-            "rows 0 and 4 have chunk 0 in the same banks": (
-                lambda row, col: 64 * row + (col ^ row % 4 * 8)
-            ),
+            "rows 0 and 1 have chunk 0 in the same banks": (lambda row, col: 64 * row + col),
+            "rows 0 and 4 have chunk 0 in the same banks": (lambda row, col: 64 * row + (col ^ row % 4 * 8)),
             "advance() does not lead from (0, 0) to (8, 0)": (
                 lambda row, col: 64 * row + (col ^ row // 8 % 8 * 8)
             ),
-            "the 8 elements of a chunk are torn apart": (
-                lambda row, col: 64 * row + (col ^ row % 8)
-            ),
-            "(7, 8) and (8, 0) have the same place": (
-                lambda row, col: 64 * row + col + row % 8 * 8
-            ),
+            "the 8 elements of a chunk are torn apart": (lambda row, col: 64 * row + (col ^ row % 8)),
+            "(7, 8) and (8, 0) have the same place": (lambda row, col: 64 * row + col + row % 8 * 8),
             "(0, 0) is outside of the tile": lambda row, col: 64 * row + col - 1,
         }.items():
             self.assertEqual(self.fault(offset), says)
 
     def test_the_first_size_that_is_wrong_is_named(self):
-        right = {
-            str(n): table(lambda r, c, n=n: swizzled(r, c, n), n) for n in (32, 64)
-        }
+        right = {str(n): table(lambda r, c, n=n: swizzled(r, c, n), n) for n in (32, 64)}
         self.assertIsNone(self.WHICH.problem(right, right))
         self.assertEqual(self.WHICH.shown(right), "64")
         own = right | {"32": table(lambda row, col: 32 * row + col, 32)}
@@ -148,9 +135,7 @@ class ElementsTest(unittest.TestCase):
     WHICH = maps.Elements(3, "load_tile")
 
     def setUp(self):
-        self.right = [
-            [[[row, col], 1, col % 32] for col in range(64)] for row in range(2)
-        ]
+        self.right = [[[[row, col], 1, col % 32] for col in range(64)] for row in range(2)]
         self.pad = [[None, 0, 0]]
 
     def problem(self, own: list[list]) -> str | None:
@@ -191,14 +176,9 @@ class ElementsTest(unittest.TestCase):
 
     def test_neighbours(self):
         def with_threads(thread_of) -> list[list]:
-            return [
-                [[source, 1, thread_of(at)] for at, (source, *_) in enumerate(row)]
-                for row in self.right
-            ]
+            return [[[source, 1, thread_of(at)] for at, (source, *_) in enumerate(row)] for row in self.right]
 
-        says = (
-            "threads 0 and 6 write (0, 0) and (0, 1) of the tile, should be neighbours"
-        )
+        says = "threads 0 and 6 write (0, 0) and (0, 1) of the tile, should be neighbours"
         self.assertIn(says, self.problem(with_threads(lambda col: 6 * col % 32)))
         for right in (lambda col: col // 4, lambda col: col, lambda col: col % 32 + 64):
             self.assertIsNone(self.problem(with_threads(right)))
@@ -395,7 +375,9 @@ class LookTest(unittest.TestCase):
             lines[0],
             "exercise 1, row_for_a: lane 8 gives (0, 8), should give (8, 0); 16 of 32 lanes differ",
         )
-        how = "5.1 means: after ldmatrix, register 1 of lane 5 holds these two neighbouring elements of a row."
+        how = (
+            "5.1 means: after ldmatrix, register 1 of lane 5 holds these two neighbouring elements of a row."
+        )
         self.assertIn(how, lines[1])
         self.assertIn(
             "     8  0.1  1.1  2.1  3.1  0.3  1.3  2.3  3.3     8  0.2*  1.2*  2.2*  3.2*   0.3   1.3   2.3   3.3",
@@ -409,9 +391,7 @@ class LookTest(unittest.TestCase):
         copy = self.copy("06", exercise_1="  return {mine::row(lane), lane / 16 * 8};")
         include = '#include "mine.cuh"\n'
         self.write("06", {name: include + text for name, text in copy.items()})
-        header = (
-            "namespace mine { constexpr int row(int lane) { return lane % 16; } }\n"
-        )
+        header = "namespace mine { constexpr int row(int lane) { return lane % 16; } }\n"
         self.exercise("06").folder.joinpath("mine.cuh").write_text(header)
         self.assertIn("exercise 1, row_for_a: right", self.look("06"))
 
@@ -426,9 +406,7 @@ class LookTest(unittest.TestCase):
 
     def test_a_layout_without_xor_and_another_one_that_is_right(self):
         begin = "    return line * kRowsPerLine * kStride + "
-        self.write(
-            "06", self.copy("06", exercise_3=f"{begin}(in_line ^ line % 4 * 8);")
-        )
+        self.write("06", self.copy("06", exercise_3=f"{begin}(in_line ^ line % 4 * 8);"))
         text = " ".join(" ".join(self.look("06")).split())
         self.assertIn(
             "exercise 3, Swizzled<64>: offset(4, 0) gives 256, the chapter's gives 288; "
@@ -558,9 +536,7 @@ class LookTest(unittest.TestCase):
             ),
             (
                 "06",
-                {
-                    "exercise_1": "  for (int i = lane; i >= 0; i ^= 1) {}\n  return {0, 0};"
-                },
+                {"exercise_1": "  for (int i = lane; i >= 0; i ^= 1) {}\n  return {0, 0};"},
                 "they did not end, and were stopped",
             ),
             (
@@ -584,9 +560,7 @@ class LookTest(unittest.TestCase):
     def test_what_check_adds_to_a_finding(self):
         exercise = self.exercise("06")
         copy = self.copy("06", exercise_2="  return {lane % 16, lane / 16 * 8};")
-        line = (
-            "row_for_b: lane 8 gives (8, 0), should give (0, 8); 16 of 32 lanes differ"
-        )
+        line = "row_for_b: lane 8 gives (8, 0), should give (0, 8); 16 of 32 lanes differ"
         self.assertEqual(maps.remarks(exercise, copy, 2), [f"{line} (./learn look 06)"])
         self.assertEqual(maps.remarks(exercise, copy, 1), [])
         with mock.patch.object(maps, "printed", side_effect=AssertionError):

@@ -19,13 +19,9 @@ class CommandTest(unittest.TestCase):
     def setUp(self):
         self.tree = fakes.Tree()
         self.addCleanup(self.tree.close)
-        self.tree.add_notebooks(
-            _01_plain=[], _02_counted=["02", "08"], _03_both=["01", "02"]
-        )
+        self.tree.add_notebooks(_01_plain=[], _02_counted=["02", "08"], _03_both=["01", "02"])
 
-    def assert_one_line(
-        self, done: subprocess.CompletedProcess, status: int, *words: str
-    ):
+    def assert_one_line(self, done: subprocess.CompletedProcess, status: int, *words: str):
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         for word in words:
@@ -39,9 +35,7 @@ class CommandTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         self.assertEqual(
             self.builds(),
-            [
-                "cmake --build --preset sim --target ch01_safe_softmax ch02_online_softmax"
-            ],
+            ["cmake --build --preset sim --target ch01_safe_softmax ch02_online_softmax"],
         )
         for name in ("01_plain  ", "02_counted", "03_both   "):
             page = f"build/notebooks/{name.strip()}.html"
@@ -52,9 +46,7 @@ class CommandTest(unittest.TestCase):
     def test_those_that_were_named_and_their_programs_only(self):
         done = self.tree.learn("notebooks", "2", "notebooks/02_counted.ipynb")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(
-            self.builds(), ["cmake --build --preset sim --target ch02_online_softmax"]
-        )
+        self.assertEqual(self.builds(), ["cmake --build --preset sim --target ch02_online_softmax"])
         self.assertNotIn("01_plain", done.stdout)
         self.assertEqual(done.stdout.count("1.5 s"), 1)
 
@@ -93,9 +85,7 @@ class CommandTest(unittest.TestCase):
         with mock.patch.dict("os.environ", {"FA_PRESET": "sim-clang"}):
             self.assertEqual(notebooks.preset_of_simulator(None), "sim-clang")
         with (
-            mock.patch.object(
-                notebooks.machine, "choose_preset", return_value=("cuda", "")
-            ),
+            mock.patch.object(notebooks.machine, "choose_preset", return_value=("cuda", "")),
             self.assertRaisesRegex(console.LearnError, "simulator counts"),
         ):
             notebooks.preset_of_simulator("cuda")

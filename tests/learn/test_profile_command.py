@@ -52,9 +52,7 @@ class ProfileTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         return done.stdout.splitlines()[-1].removeprefix("the profile of ")
 
-    def assert_one_line(
-        self, done: subprocess.CompletedProcess, status: int, *words: str
-    ):
+    def assert_one_line(self, done: subprocess.CompletedProcess, status: int, *words: str):
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertTrue(done.stderr.startswith("learn: "), done.stderr)
@@ -63,9 +61,7 @@ class ProfileTest(unittest.TestCase):
 
     def test_without_a_gpu_it_builds_the_simulator_and_says_why(self):
         words = self.words(self.learn("1", "--rows", "37", "--causal"))
-        self.assertEqual(
-            words, "--simulator-only preset sim: there is no nvcc --rows 37 --causal"
-        )
+        self.assertEqual(words, "--simulator-only preset sim: there is no nvcc --rows 37 --causal")
         self.assertEqual(self.builds(), ["sim --target ch01_safe_softmax"])
         root = self.tree.root
         [call] = self.tree.calls("profile.sh")
@@ -103,9 +99,7 @@ class ProfileTest(unittest.TestCase):
             ["1", "--preset", "sim", "--no-install"],
         ):
             done = self.learn(*words)
-            self.assertEqual(
-                self.words(done), "--simulator-only preset sim: chosen by --preset"
-            )
+            self.assertEqual(self.words(done), "--simulator-only preset sim: chosen by --preset")
         self.assertEqual(self.tree.calls("dpkg-query"), [])
 
     def test_data_alone_on_standard_output(self):

@@ -1,4 +1,6 @@
-"""Tests of ./learn train and ./learn test --pytorch, without PyTorch: python3 -m tests.learn.test_pytorch_commands."""
+"""Tests of ./learn train and ./learn test --pytorch, without PyTorch: python3 -m
+tests.learn.test_pytorch_commands.
+"""
 
 from __future__ import annotations
 
@@ -81,9 +83,7 @@ class PythonTest(unittest.TestCase):
     def test_versions(self):
         code = "import importlib.metadata as m; m.version = lambda name: {!r}\n"
         for version, wanted in (("2.15.0+cu132", True), ("2.5.1", False)):
-            found = environments.accepts(
-                sys.executable, code.format(version) + pytorch.FIND, pytorch.OLDEST
-            )
+            found = environments.accepts(sys.executable, code.format(version) + pytorch.FIND, pytorch.OLDEST)
             self.assertEqual(found, wanted)
         self.assertFalse(environments.accepts("/nowhere/python", pytorch.FIND, "2.6"))
 

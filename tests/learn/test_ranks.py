@@ -16,9 +16,7 @@ class Command(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.alone, self.several = (
-            Path(folder.name) / name for name in ("alone", "several")
-        )
+        self.alone, self.several = (Path(folder.name) / name for name in ("alone", "several"))
         self.alone.write_bytes(b"\x7fELF libc.so.6")
         self.several.write_bytes(b"\x7fELF libmpi.so.40 libc.so.6")
         self.found = mock.patch("shutil.which", return_value="/usr/bin/mpirun")
@@ -107,9 +105,7 @@ class LeftOut(unittest.TestCase):
         with mock.patch("tools.learn.phases.execute", return_value=(0, phase)) as made:
             there = setup.build(console, "sim", list(targets))
         words = made.call_args.args[2]
-        self.assertEqual(
-            words[words.index("sim") + 1 :], ["--target", *there] if there else []
-        )
+        self.assertEqual(words[words.index("sim") + 1 :], ["--target", *there] if there else [])
         return there, said
 
     def test_the_others_are_built(self):
@@ -134,9 +130,7 @@ class LeftOutExercise(unittest.TestCase):
         ninja = mock.Mock(output=["ninja: error: unknown target 'ch13_ring_exercise'"])
         cmake = mock.Mock(output=[f"-- {LeftOut.LINE}"])
         with (
-            mock.patch(
-                "tools.learn.phases.execute", side_effect=[(1, ninja), (0, cmake)]
-            ),
+            mock.patch("tools.learn.phases.execute", side_effect=[(1, ninja), (0, cmake)]),
             self.assertRaisesRegex(LearnError, f"^{LeftOut.LINE}$") as raised,
         ):
             checking.make(mock.Mock(), Path("build/sim"), "ch13_ring_exercise")
@@ -145,21 +139,14 @@ class LeftOutExercise(unittest.TestCase):
     def test_other_errors_stay_what_they_are(self):
         ninja = mock.Mock(output=["ninja: error: unknown target 'ch01_exercise'"])
         cmake = mock.Mock(output=[f"-- {LeftOut.LINE}"])
-        with mock.patch(
-            "tools.learn.phases.execute", side_effect=[(1, ninja), (0, cmake)]
-        ):
-            status, output = checking.make(
-                mock.Mock(), Path("build/sim"), "ch01_exercise"
-            )
+        with mock.patch("tools.learn.phases.execute", side_effect=[(1, ninja), (0, cmake)]):
+            status, output = checking.make(mock.Mock(), Path("build/sim"), "ch01_exercise")
         self.assertEqual((status, output), (1, ninja.output))
 
 
 class TooFewGpus(unittest.TestCase):
     def why(self, gpus: int, *have_ranks: bool) -> str | None:
-        chapters = [
-            mock.Mock(number=f"{n}", has_ranks=has)
-            for n, has in enumerate(have_ranks, 13)
-        ]
+        chapters = [mock.Mock(number=f"{n}", has_ranks=has) for n, has in enumerate(have_ranks, 13)]
         with mock.patch("tools.learn.machine.gpus", return_value=["GPU"] * gpus):
             return setup.why_too_few_gpus(chapters, 2)
 

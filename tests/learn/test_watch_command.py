@@ -1,4 +1,6 @@
-"""Tests of ./learn watch on recordings that were not made by the simulator: python3 -m tests.learn.test_watch_command."""
+"""Tests of ./learn watch on recordings that were not made by the simulator: python3 -m
+tests.learn.test_watch_command.
+"""
 
 from __future__ import annotations
 
@@ -67,9 +69,7 @@ class CommandTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         return done.stdout
 
-    def assert_one_line(
-        self, done: subprocess.CompletedProcess, status: int, text: str
-    ):
+    def assert_one_line(self, done: subprocess.CompletedProcess, status: int, text: str):
         self.assertEqual((done.returncode, done.stderr), (status, f"learn: {text}\n"))
         folder = self.root / "build" / "watch"
         self.assertEqual(list(folder.glob("*")) if folder.exists() else [], [])
@@ -120,9 +120,7 @@ class CommandTest(unittest.TestCase):
         made.header["sections"][0]["left_out"] = 1234567
         self.record(made)
         said = self.made(self.learn("01"))
-        self.assertIn(
-            "events; the 1,234,567 after them are left out", said.replace("\n   ", " ")
-        )
+        self.assertIn("events; the 1,234,567 after them are left out", said.replace("\n   ", " "))
 
     def test_a_kernel_with_a_defect_has_a_page(self):
         race = fixtures.variant("row_per_block", 3, defects=[fixtures.RACE])
@@ -203,8 +201,7 @@ class CommandTest(unittest.TestCase):
             (
                 "--variant",
                 "fast",
-            ): "--variant fast: must be one of those of chapter 01: "
-            "row_per_thread, row_per_block",
+            ): "--variant fast: must be one of those of chapter 01: row_per_thread, row_per_block",
             (
                 "--block",
                 "4,0,0",
@@ -238,9 +235,7 @@ class CommandTest(unittest.TestCase):
         said = "gpusim: no block was recorded: nothing was launched"
         text = "row_per_block: no block was recorded: nothing was launched"
         self.assert_one_line(self.learn("01", FAKE_RECORDER=said), 1, text)
-        old = (
-            "build/sim/bin/ch01_safe_softmax is older than the recorder: build it again"
-        )
+        old = "build/sim/bin/ch01_safe_softmax is older than the recorder: build it again"
         self.assert_one_line(self.learn("01"), 3, old)
 
     def test_a_page_that_cannot_be_written_leaves_the_old_one(self):
@@ -249,9 +244,7 @@ class CommandTest(unittest.TestCase):
         (self.root / "recording").write_text("nonsense")
         done = self.learn("01")
         self.assertEqual(done.returncode, 1)
-        self.assertEqual(
-            done.stderr, "learn: row_per_block: not a recording of the simulator\n"
-        )
+        self.assertEqual(done.stderr, "learn: row_per_block: not a recording of the simulator\n")
         self.assertEqual(self.page("01_row_per_block.html"), before)
         files = (self.root / "build" / "watch").iterdir()
         self.assertEqual([file.name for file in files], ["01_row_per_block.html"])

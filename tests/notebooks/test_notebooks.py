@@ -1,7 +1,7 @@
 """The notebooks are committed as they should be, and the program that runs them reports failures.
 
-./learn notebooks runs them. These tests need only the standard library; those that need the notebooks' packages are
-skipped if no Python has them.
+./learn notebooks runs them. These tests need only the standard library; those that need the notebooks'
+packages are skipped if no Python has them.
 """
 
 from __future__ import annotations
@@ -77,9 +77,7 @@ class NotebooksTest(unittest.TestCase):
         for path in NOTEBOOKS:
             with self.subTest(path.name):
                 notebook = read(path)
-                self.assertEqual(
-                    (notebook["nbformat"], notebook["nbformat_minor"]), (4, 5)
-                )
+                self.assertEqual((notebook["nbformat"], notebook["nbformat_minor"]), (4, 5))
                 ids = [cell["id"] for cell in notebook["cells"]]
                 self.assertEqual(len(ids), len(set(ids)))
                 for name in ids:
@@ -108,11 +106,7 @@ class NotebooksTest(unittest.TestCase):
         for path in NOTEBOOKS:
             with self.subTest(path.name):
                 notebook = read(path)
-                code = "\n".join(
-                    source(cell)
-                    for cell in notebook["cells"]
-                    if cell["cell_type"] == "code"
-                )
+                code = "\n".join(source(cell) for cell in notebook["cells"] if cell["cell_type"] == "code")
                 named = set(CHAPTER.findall(code))
                 known = set(notebook["metadata"]["chapters"])
                 self.assertLessEqual(named, known)
@@ -218,9 +212,7 @@ class ExecuteTest(unittest.TestCase):
     def test_a_program_that_is_not_built_is_one_line(self):
         code = f"import os; os.chdir({str(FOLDER)!r})\nimport fa_notebook as fa"
         missing = "fa.ROOT = fa.ROOT / 'chapters' / '..'; fa.preset = lambda: 'none'"
-        status, (event,) = self.run_them(
-            self.write("01_a.ipynb", code, missing, "fa.run('01')")
-        )
+        status, (event,) = self.run_them(self.write("01_a.ipynb", code, missing, "fa.run('01')"))
         self.assertEqual((status, event["id"]), (1, "three"))
         self.assertIn("ch01_safe_softmax is not built", event["error"])
         self.assertIn("`./learn run --preset none 01` builds it", event["error"])

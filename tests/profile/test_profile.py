@@ -185,9 +185,7 @@ class ProfileTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         return json.loads(done.stdout)
 
-    def assert_one_line(
-        self, done: subprocess.CompletedProcess, status: int, *words: str
-    ):
+    def assert_one_line(self, done: subprocess.CompletedProcess, status: int, *words: str):
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertEqual(done.stdout, "")
@@ -198,13 +196,7 @@ class ProfileTest(unittest.TestCase):
         """The cells of a variant in the at-th part of the table."""
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         lines = [x for x in done.stdout.splitlines() if x.split()[:1] == [name]]
-        return (
-            lines[at]
-            .replace(" MB", "MB")
-            .replace(" kB", "kB")
-            .replace(" B", "B")
-            .split()[1:]
-        )
+        return lines[at].replace(" MB", "MB").replace(" kB", "kB").replace(" B", "B").split()[1:]
 
 
 class TableTest(ProfileTest):
@@ -266,9 +258,7 @@ class TableTest(ProfileTest):
 
     def test_atomics_count_twice(self):
         self.fake["variants"]["online"] = counters(80, 20, atomics=10)
-        self.fake["launches"]["online"] = [
-            launch(read_sectors=80, write_sectors=20, atomic_sectors=10)
-        ]
+        self.fake["launches"]["online"] = [launch(read_sectors=80, write_sectors=20, atomic_sectors=10)]
         done = self.profile("--variant", "online")
         self.assertEqual(self.row(done, "online")[1:3], ["3.84kB", "3.84kB"])
 
@@ -282,12 +272,7 @@ class TableTest(ProfileTest):
     def combined(self, *launches: dict) -> dict:
         """The combined measurements of launches with these values, by our names."""
         return ncu.combine(
-            [
-                ncu.Launch(
-                    "k", "1", "1", {ncu.METRICS[n]: v for n, v in values.items()}
-                )
-                for values in launches
-            ]
+            [ncu.Launch("k", "1", "1", {ncu.METRICS[n]: v for n, v in values.items()}) for values in launches]
         )
 
     def test_constants_moved_are_no_mma(self):
@@ -411,9 +396,7 @@ class MissingTest(ProfileTest):
     def test_atomics_of_the_l2_are_needed_only_where_there_are_some(self):
         self.fake["unknown_metrics"] = [ncu.METRICS["l2_atomic_sectors"]]
         self.fake["variants"]["on_chip"] = counters(40, 20, atomics=1)
-        self.fake["launches"]["online"] = [
-            launch(l2_read_sectors=50, l2_write_sectors=50)
-        ]
+        self.fake["launches"]["online"] = [launch(l2_read_sectors=50, l2_write_sectors=50)]
         self.fake["launches"]["on_chip"] = [launch(atomic_sectors=1)]
         done = self.profile()
         self.assertEqual(self.row(done, "online")[3], "3.20kB")
@@ -560,7 +543,8 @@ class SoftmaxTest(unittest.TestCase):
 class HopperTest(unittest.TestCase):
     """Chapters 09, 10 and 12, whose copies are counted elsewhere."""
 
-    # Of chapter 10. `persistent` also takes tiles by atomics, `pair` moves other bytes, and so does `deterministic`.
+    # Of chapter 10. `persistent` also takes tiles by atomics, `pair` moves other bytes, and so does
+    # `deterministic`.
     SAME_BYTES = ("wgmma", "register_sums", "overlapped", "decoupled", "final")
 
     def rows(self, name: str, key: str) -> list[dict]:
@@ -588,11 +572,7 @@ class HopperTest(unittest.TestCase):
     def test_each_step_of_chapter_10_brings_the_same_bytes(self):
         rows = self.rows("hopper_backward_simulator.json", "runs")
         for head_dim in (64, 128):
-            fused = [
-                row
-                for row in rows
-                if row["head_dim"] == head_dim and row["variant"] in self.SAME_BYTES
-            ]
+            fused = [row for row in rows if row["head_dim"] == head_dim and row["variant"] in self.SAME_BYTES]
             self.assertEqual(len(fused), len(self.SAME_BYTES))
             for name in ("landed_sectors", "l2_write_sectors", "l2_atomic_sectors"):
                 self.assertEqual(len({row[name] for row in fused}), 1, name)
@@ -601,8 +581,7 @@ class HopperTest(unittest.TestCase):
         whole = [
             row
             for row in self.rows("hopper_simulator.json", "runs")
-            if row["seq_q"] == row["seq_k"] == 256
-            and row["variant"] in ("tma", "wgmma")
+            if row["seq_q"] == row["seq_k"] == 256 and row["variant"] in ("tma", "wgmma")
         ]
         self.assertEqual([row["variant"] for row in whole], ["tma", "wgmma"])
         for row in whole:
@@ -613,9 +592,7 @@ class HopperTest(unittest.TestCase):
         self.assertEqual(len(variants), 8)
         for variant in variants:
             seen = variant["measured"]
-            bytes_seen = ncu.SECTOR_BYTES * (
-                seen["landed_sectors"] + seen["l2_write_sectors"]
-            )
+            bytes_seen = ncu.SECTOR_BYTES * (seen["landed_sectors"] + seen["l2_write_sectors"])
             bytes_seen += 8 * seen["l2_atomic_sectors"]  # read, and written
             bytes_seen += 4 * seen["read_requests"]  # of marks
             self.assertEqual(bytes_seen, variant["predicted_bytes"], variant["name"])
@@ -640,11 +617,7 @@ class ChaptersTest(unittest.TestCase):
         for script in scripts:
             text = script.read_text()
             self.assertIn(f"tools.profile.chapter {script.parent.name} ", text)
-            [groups] = [
-                x
-                for x in text.split()
-                if "," in x and x.split(",")[0] in columns.GROUPS
-            ]
+            [groups] = [x for x in text.split() if "," in x and x.split(",")[0] in columns.GROUPS]
             self.assertLessEqual(set(groups.split(",")), columns.GROUPS.keys())
 
 

@@ -1,11 +1,12 @@
-// Small kernels in which threads share memory by the means of chapter 09: half of them right, the others with a mistake. They
-// show which mistakes a tool sees, and whether it reports any that are none.
+// Small kernels in which threads share memory by the means of chapter 09: half of them right, the others with
+// a mistake. They show which mistakes a tool sees, and whether it reports any that are none.
 //
 //   hazards --list     one line for each kernel: its name, right or wrong, and what it does
 //   hazards NAME       runs a kernel; on a GPU, under compute-sanitizer
 //   hazards            on the simulator: runs them all
 //
-// Exit status: 1 the simulator reports a right kernel, or a wrong one not; 2 there is no such kernel; 3 it cannot run.
+// Exit status: 1 the simulator reports a right kernel, or a wrong one not; 2 there is no such kernel; 3 it
+// cannot run.
 
 #include <cuda_runtime.h>
 
@@ -28,7 +29,7 @@ namespace ptx = fa::ptx;
 
 constexpr int kRounds = 4;
 
-// --- a number in shared memory, from one thread to a warp ----------------------------------------------------
+// --- a number in shared memory, from one thread to a warp --------------------------------------------------
 
 enum class Release {
   kLane0AfterSyncwarp,
@@ -77,7 +78,7 @@ __global__ void hand_over(const int* in, int* out) {
   out[lane] = sum;
 }
 
-// --- asynchronous copies -------------------------------------------------------------------------------------
+// --- asynchronous copies -----------------------------------------------------------------------------------
 
 /// The copy engine brings 32 numbers, twice, to the same place.
 /// @tparam kWait  before reading    @tparam kRelease  all have read, before the second copy
@@ -121,7 +122,7 @@ __global__ void copy_out(const int* in, int* out) {
   }
 }
 
-// --- products of a warpgroup ---------------------------------------------------------------------------------
+// --- products of a warpgroup -------------------------------------------------------------------------------
 
 /// Multiplies ones by ones and changes an operand. @tparam kWait  before the change
 template <bool kWait>
@@ -148,7 +149,7 @@ __global__ void multiply(const int*, int* out) {
   out[threadIdx.x] = int(d[0]);
 }
 
-// --- all of them ---------------------------------------------------------------------------------------------
+// --- all of them -------------------------------------------------------------------------------------------
 
 struct Kernel {
   const char* name;

@@ -1,6 +1,7 @@
 // Problems for chapter 13, one after another in the same processes: mpirun -n P soak_ch13_ring FILE
 //
-// Each line of FILE is a command line. Prints its number and its exit status, and what it printed if that is not 0.
+// Each line of FILE is a command line. Prints its number and its exit status, and what it printed if that is
+// not 0.
 #include <cstdio>
 #include <fstream>
 #include <iostream>

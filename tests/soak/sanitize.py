@@ -3,9 +3,9 @@
     sanitize.py [--problems N] [--seed S] [--chapters NN,..] [--build DIR] [--jobs J] [--json FILE]
 
 Each chapter's whole GoogleTest program runs under each tool; chapters 05 and 07 to 10 also run problems of
-soak.cpp. With chapter 09, the tools also examine the kernels of hazards.cu, which are right or wrong on purpose.
-Exit status: 1 a tool reports something in a chapter or a test fails, 2 something is not built, 3 there is no
-compute-sanitizer.
+soak.cpp. With chapter 09, the tools also examine the kernels of hazards.cu, which are right or wrong on
+purpose. Exit status: 1 a tool reports something in a chapter or a test fails, 2 something is not built, 3
+there is no compute-sanitizer.
 """
 
 from __future__ import annotations
@@ -41,14 +41,9 @@ def errors_in(output: str) -> int | None:
 
 def listed(program: Path) -> list[dict]:
     """The kernels of hazards.cu."""
-    done = subprocess.run(
-        [program, "--list"], check=True, capture_output=True, text=True
-    )
+    done = subprocess.run([program, "--list"], check=True, capture_output=True, text=True)
     lines = [text.split(" ", 2) for text in done.stdout.splitlines()]
-    return [
-        {"kernel": name, "right": verdict == "right", "what": what}
-        for name, verdict, what in lines
-    ]
+    return [{"kernel": name, "right": verdict == "right", "what": what} for name, verdict, what in lines]
 
 
 def errors_of(sanitizer: str, program: Path, kernel: dict) -> dict:
@@ -90,9 +85,7 @@ def line_of_kernel(kernel: dict) -> str:
 
 def line(run: dict) -> str:
     """A run, for a terminal."""
-    covered = (
-        f"{run['tests']} tests" if "tests" in run else f"{run['problems']} problems"
-    )
+    covered = f"{run['tests']} tests" if "tests" in run else f"{run['problems']} problems"
     errors = told(run["errors"])
     return f"{run['program']:28} {run['tool']:10} {errors:9} {covered:12} {run['seconds']:5.0f} s"
 
@@ -121,9 +114,7 @@ def main() -> int:
     random = ["--problems", str(options.problems), "--seed", str(options.seed)]
     random += ["--longest", "150"]
     programs = [(f"test_ch{chapter}", ["--gtest_brief=1"]) for chapter in chapters]
-    programs += [
-        (f"soak_ch{folder}", random) for folder in SOAKED if folder in chapters
-    ]
+    programs += [(f"soak_ch{folder}", random) for folder in SOAKED if folder in chapters]
     small = options.build / "bin" / "hazards"
     names = [name for name, _ in programs]
     names += [small.name] if HAZARDS_OF in chapters else []

@@ -1,11 +1,13 @@
-// Random problems for a chapter on attention, one after another: a random variant that supports the problem runs it, and
-// the result is checked against float64. Outputs and workspace start as NaN. On a GPU, every tensor is between guards,
-// which must not change; on the simulator, every access is checked. A variant that promises identical bits runs twice.
+// Random problems for a chapter on attention, one after another: a random variant that supports the problem
+// runs it, and the result is checked against float64. Outputs and workspace start as NaN. On a GPU, every
+// tensor is between guards, which must not change; on the simulator, every access is checked. A variant that
+// promises identical bits runs twice.
 //
 //   build/cuda/bin/soak_ch07_multi_stage --problems 3000 --seed 1
 //
 // A chapter whose kernels all need another GPU is left out, in one line.
-// Exit status: 1 a problem failed, and is printed as the chapter's command line; 2 bad options; 3 no usable device.
+// Exit status: 1 a problem failed, and is printed as the chapter's command line; 2 bad options; 3 no usable
+// device.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -93,7 +95,8 @@ Problem random_problem(Random& random, std::int64_t longest) {
                   .init = init,
                   .seed = random.bits() % 1'000'000};
   problem.shape.set_layout(problem.layout);
-  // With the default scale, outliers give logits near +-80: beyond that, errors are those of fp32, not of kernels.
+  // With the default scale, outliers give logits near +-80: beyond that, errors are those of fp32, not of
+  // kernels.
   if (random.one_in(3)) {
     const double most = init == fa::Init::kOutliers ? 1 : 3;
     problem.shape.scale = random.uniform(0.01, most) * problem.shape.logit_scale();
@@ -108,8 +111,8 @@ std::int64_t random_wide_head_dim(Random& random, std::int64_t most) {
   return random.one_in(2) ? std::min(width, most) : 8 * random.up_to(most / (random.one_in(2) ? 8 : 64));
 }
 
-/// The shape of a problem, for chapter 11 with random masks, dropout and functions of scores, in either direction; for chapter
-/// 12 with two widths, in either direction.
+/// The shape of a problem, for chapter 11 with random masks, dropout and functions of scores, in either
+/// direction; for chapter 12 with two widths, in either direction.
 template <fa::Problem P>
 typename P::Shape shape_of(Random& random, const AttentionShape& dense, fa::Layout layout) {
   typename P::Shape shape;
@@ -295,8 +298,8 @@ double weight(const fa::MaskedShape& s, std::int64_t head, std::int64_t query, s
   return s.keeps(head, query, key) ? double(fa::Dropout::of(s.dropout, s.dropout_seed).scale) : 0;
 }
 
-/// Norms of dQ and dK without cancellation: |dP| + |D| instead of dP - D, with everything else positive too. Rounding
-/// errors are a fraction of these norms, however small the gradients themselves are.
+/// Norms of dQ and dK without cancellation: |dP| + |D| instead of dP - D, with everything else positive too.
+/// Rounding errors are a fraction of these norms, however small the gradients themselves are.
 template <class Shape>
 std::map<std::string, double> norms_without_cancellation(const Shape& s, const fa::TensorMap& inputs) {
   const auto rounded = [&](const char* name) { return fa::rounded_to(s.dtype, inputs.at(name).data); };
@@ -341,8 +344,9 @@ std::map<std::string, double> norms_without_cancellation(const Shape& s, const f
   return {{"dq", norm(dq)}, {"dk", norm(dk)}};
 }
 
-/// What is wrong with a result, or nothing. The tolerance of gradients is relative to their norms without cancellation:
-/// where softmax has nearly chosen one key, dP - D is only the rounding error of two equal numbers.
+/// What is wrong with a result, or nothing. The tolerance of gradients is relative to their norms without
+/// cancellation: where softmax has nearly chosen one key, dP - D is only the rounding error of two equal
+/// numbers.
 template <fa::Problem P>
 std::string complaint_of(const fa::VariantResult& result, const typename P::Shape& shape,
                          const fa::TensorMap& inputs, const fa::Reference& reference, int& cancelled) {

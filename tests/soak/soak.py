@@ -1,9 +1,10 @@
 """Runs random problems for chapters 05 and 07 to 12, as many for each, at the same time.
 
-    python3 -m tests.soak.soak [--problems N] [--seed S] [--longest L] [--chapters NN,..] [--build DIR] [--json FILE]
+    python3 -m tests.soak.soak [--problems N] [--seed S] [--longest L] [--chapters NN,..] [--build DIR]
+    [--json FILE]
 
-Every problem is checked against float64; see soak.cpp. A chapter whose kernels need another GPU is left out, in one line.
-Exit status: that of the worst chapter.
+Every problem is checked against float64; see soak.cpp. A chapter whose kernels need another GPU is left out,
+in one line. Exit status: that of the worst chapter.
 """
 
 from __future__ import annotations
@@ -46,9 +47,7 @@ def main() -> int:
     parser.add_argument("--problems", type=int, default=10_000, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="S")
     parser.add_argument("--longest", type=int, metavar="L", help="queries and keys")
-    parser.add_argument(
-        "--build", type=Path, default=ROOT / "build" / "cuda", metavar="DIR"
-    )
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "cuda", metavar="DIR")
     parser.add_argument("--chapters", metavar="NN,..", help="default: all of them")
     parser.add_argument("--json", type=Path, metavar="FILE", help="what was covered")
     options = parser.parse_args()
@@ -71,9 +70,7 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    shares = [
-        (options.problems + rest) // len(chapters) for rest in range(len(chapters))
-    ]
+    shares = [(options.problems + rest) // len(chapters) for rest in range(len(chapters))]
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{chapter}.json" for chapter in chapters]

@@ -2,9 +2,9 @@
 
     soak_ring.py PROGRAM [--problems N] [--seed S] [--longest L] [--ranks P]
 
-Every problem runs all variants that support it, forward or both passes, and is checked against float64, all bytes against
-the formulas on the simulator. On GPUs, there cannot be more ranks than GPUs: --ranks says how many at most.
-Exit status: 1 a problem failed, and is printed as a command line.
+Every problem runs all variants that support it, forward or both passes, and is checked against float64, all
+bytes against the formulas on the simulator. On GPUs, there cannot be more ranks than GPUs: --ranks says how
+many at most. Exit status: 1 a problem failed, and is printed as a command line.
 """
 
 from __future__ import annotations
@@ -42,24 +42,17 @@ def problem(draw: random.Random, longest: int, count: int) -> list[str]:
     words += ["--dtype", draw.choice(("fp16", "bf16"))]
     words += ["--init", draw.choice(("normal", "normal", "uniform"))]
     words += ["--seed", str(draw.randint(0, 999))]
-    return words + [
-        option for option in ("--causal", "--backward") if draw.random() < 0.6
-    ]
+    return words + [option for option in ("--causal", "--backward") if draw.random() < 0.6]
 
 
 def difference(result: dict) -> str | None:
     """Where a run has moved other bytes than the formulas say; None if nowhere."""
     for variant in result["variants"]:
         traffic = variant["traffic"]
-        if "counted" in traffic and (
-            traffic["counted"]["tensors"] != traffic["predicted"]["tensors"]
-        ):
+        if "counted" in traffic and (traffic["counted"]["tensors"] != traffic["predicted"]["tensors"]):
             return f"{variant['name']}: bytes differ from the formula"
         for step in (step for steps in variant.get("links", []) for step in steps):
-            if (
-                step.get("counted_bytes", step["predicted_bytes"])
-                != (step["predicted_bytes"])
-            ):
+            if step.get("counted_bytes", step["predicted_bytes"]) != (step["predicted_bytes"]):
                 return f"{variant['name']}: bytes of a link differ from the formula"
     return None
 
@@ -88,9 +81,7 @@ def failures(program: Path, count: int, problems: list[list[str]]) -> dict[int, 
             return {begun: f"did not end: {stopped}"}
         found: dict[int, str] = {}
         printed = re.split(r"^(\d+) (\d+)$", done.stdout, flags=re.MULTILINE)
-        for number, status, text in zip(
-            printed[1::3], printed[2::3], printed[3::3], strict=True
-        ):
+        for number, status, text in zip(printed[1::3], printed[2::3], printed[3::3], strict=True):
             if status != "0":
                 found[int(number) - 1] = f"exit status {status}\n{text}"
         ended = len(printed) // 3

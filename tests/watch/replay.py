@@ -1,4 +1,6 @@
-"""What a page should show, computed from the recording itself: a second implementation, one event at a time."""
+"""What a page should show, computed from the recording itself: a second implementation, one event at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,7 @@ class Replayed:
     def lanes(self, event: dict) -> list[tuple[int, int]]:
         """The lanes that take part, each with the offset of its first byte."""
         offsets = self.header["patterns"][event["pattern"]]["offsets"]
-        return [
-            (lane, event["offset"] + offsets[lane])
-            for lane in range(32)
-            if event["lanes"] >> lane & 1
-        ]
+        return [(lane, event["offset"] + offsets[lane]) for lane in range(32) if event["lanes"] >> lane & 1]
 
     def _accesses(self, space: str):
         for event in self.events:
@@ -74,11 +72,11 @@ class Replayed:
         return {line: dict(counts) for line, counts in found.items()}
 
     def shared_at(self, time: int) -> dict[int, tuple[int, int] | None]:
-        """Of each byte of shared memory that was written: the tensor and the offset it came from; None if computed."""
+        """Of each byte of shared memory that was written: the tensor and the offset it came from; None if
+        computed.
+        """
         bytes_now: dict[int, tuple[int, int] | None] = {}
-        for _, event in sorted(
-            enumerate(self.events), key=lambda item: (item[1]["time"], item[0])
-        ):
+        for _, event in sorted(enumerate(self.events), key=lambda item: (item[1]["time"], item[0])):
             if event["time"] > time:
                 break
             if event["kind"] != 1 or event["flags"] not in (1, 2, 3):
@@ -89,10 +87,7 @@ class Replayed:
             loaded = {}
             if event["link"] != NONE:
                 load = self.events[event["link"]]
-                loaded = {
-                    lane: (load["array"], at + event["part"])
-                    for lane, at in self.lanes(load)
-                }
+                loaded = {lane: (load["array"], at + event["part"]) for lane, at in self.lanes(load)}
             size = self.header["patterns"][event["pattern"]]["size"]
             for lane, at in self.lanes(event):
                 for byte in range(size):

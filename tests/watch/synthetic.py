@@ -24,7 +24,9 @@ ALL = 0xFFFFFFFF
 
 
 def shared_wavefronts(addresses: Sequence[int], size: int) -> tuple[int, int]:
-    """Passes over the banks, and the fewest that this size needs: groups of lanes, as the simulator counts them."""
+    """Passes over the banks, and the fewest that this size needs: groups of lanes, as the simulator counts
+    them.
+    """
     at_a_time = 32 if size <= 4 else 128 // size
     passes = ideal = 0
     for first in range(0, len(addresses), at_a_time):
@@ -181,9 +183,7 @@ class Synthetic:
         header = json.dumps(self.header).encode()
         header += b" " * (-(len(header) + 12) % 4)
         body = b"".join(struct.pack("<4B7I", *event) for event in self.events)
-        path.write_bytes(
-            b"GPUSIMR1" + len(header).to_bytes(4, "little") + header + body
-        )
+        path.write_bytes(b"GPUSIMR1" + len(header).to_bytes(4, "little") + header + body)
         return path
 
 
@@ -271,9 +271,7 @@ def pipeline(folder: Path, stages: int, tiles: int = 10, warps: int = 4) -> Synt
     source.write_text(PIPELINE, encoding="utf-8")
     made = Synthetic(f"pipeline<{stages}>", warps, str(source))
     tile_bytes = 32 * 128
-    keys = made.array(
-        "global", "K", tiles * tile_bytes, shape=[32 * tiles, 64], type="f16"
-    )
+    keys = made.array("global", "K", tiles * tile_bytes, shape=[32 * tiles, 64], type="f16")
     out = made.array("global", "O", 64 * 64 * 4, shape=[64, 64], type="f32")
     shared = made.array(
         "shared",
@@ -303,9 +301,7 @@ def pipeline(folder: Path, stages: int, tiles: int = 10, warps: int = 4) -> Synt
                     site=site,
                     step=0,
                 )
-                rows = [
-                    o // 128 * 128 + ((o // 16) ^ (o // 128)) % 8 * 16 for o in offsets
-                ]
+                rows = [o // 128 * 128 + ((o // 16) ^ (o // 128)) % 8 * 16 for o in offsets]
                 made.access(
                     warp,
                     shared,
@@ -464,9 +460,7 @@ def slices(folder: Path, warps: int = 2, atomic: bool = False) -> Synthetic:
         for warp in range(warps):
             if atomic:
                 counter = made.array("shared", "counter", 4, begin=256)
-                made.access(
-                    warp, counter, [0], 4, flags=ATOMIC, lanes=1, site=made.site(13)
-                )
+                made.access(warp, counter, [0], 4, flags=ATOMIC, lanes=1, site=made.site(13))
             half = [128 + at for at in line]
             accesses[warp] = [
                 made.access(warp, s, line, 4, site=made.site(3, 14)),
@@ -505,19 +499,12 @@ def hopper(folder: Path, tiles: int = 6) -> Synthetic:
     """A producer warp copies boxes with the copy engine; four warps multiply. Its source does not exist."""
     made = Synthetic("warp_specialised", 5)
     keys = made.array("global", "K", tiles * 8192, shape=[64 * tiles, 64], type="bf16")
-    shared = made.array(
-        "shared", "s.k", 2 * 8192, shape=[128, 64], type="bf16", begin=1024
-    )
-    queries = made.array(
-        "shared", "s.q", 8192, shape=[64, 64], type="bf16", begin=1024 + 16384
-    )
+    shared = made.array("shared", "s.k", 2 * 8192, shape=[128, 64], type="bf16", begin=1024)
+    queries = made.array("shared", "s.q", 8192, shape=[64, 64], type="bf16", begin=1024 + 16384)
     full = [made.barrier("mbarrier", f"s.ring.full[{i}]") for i in range(2)]
     empty = [made.barrier("mbarrier", f"s.ring.empty[{i}]") for i in range(2)]
     done = made.barrier("products", "wgmma")
-    b = [
-        {"array": shared, "offset": 8192 * i, "major": "K", "swizzle": 128}
-        for i in range(2)
-    ]
+    b = [{"array": shared, "offset": 8192 * i, "major": "K", "swizzle": 128} for i in range(2)]
     product = [
         made._number(
             "products",
@@ -536,13 +523,9 @@ def hopper(folder: Path, tiles: int = 6) -> Synthetic:
     for tile in range(tiles):
         stage = tile % 2
         if tile >= 2:
-            made.event(
-                WAIT, 4, array=empty[stage], offset=tile // 2, site=made.site(40)
-            )
+            made.event(WAIT, 4, array=empty[stage], offset=tile // 2, site=made.site(40))
             made.now[4] = max(made.now[4], released[stage] + 1)
-            made.event(
-                GO_ON, 4, array=empty[stage], offset=tile // 2, site=made.site(40)
-            )
+            made.event(GO_ON, 4, array=empty[stage], offset=tile // 2, site=made.site(40))
         made.header["copies"].append(
             {
                 "kind": "load",
@@ -557,14 +540,10 @@ def hopper(folder: Path, tiles: int = 6) -> Synthetic:
                 "barrier": full[stage],
             }
         )
-        begin = made.event(
-            COPY, 4, array=len(made.header["copies"]) - 1, lanes=1, site=made.site(42)
-        )
+        begin = made.event(COPY, 4, array=len(made.header["copies"]) - 1, lanes=1, site=made.site(42))
         issued = made.now[4]
         for warp in range(4):
-            made.event(
-                WAIT, warp, array=full[stage], offset=tile // 2, site=made.site(60)
-            )
+            made.event(WAIT, warp, array=full[stage], offset=tile // 2, site=made.site(60))
             made.now[warp] = max(made.now[warp], issued + 4)
         made.event(
             COPY_LANDS,
@@ -575,13 +554,8 @@ def hopper(folder: Path, tiles: int = 6) -> Synthetic:
             time=max(issued + 3, made.now[0] - 1),
         )
         for warp in range(4):
-            made.event(
-                GO_ON, warp, array=full[stage], offset=tile // 2, site=made.site(60)
-            )
-            begins = [
-                made.event(PRODUCT, warp, array=product[stage], site=made.site(62))
-                for _ in range(4)
-            ]
+            made.event(GO_ON, warp, array=full[stage], offset=tile // 2, site=made.site(60))
+            begins = [made.event(PRODUCT, warp, array=product[stage], site=made.site(62)) for _ in range(4)]
             made.event(COMMIT, warp, array=done, offset=tile, site=made.site(63))
             made.event(WAIT, warp, array=done, offset=tile, site=made.site(64))
             for started in begins:
@@ -594,7 +568,9 @@ def hopper(folder: Path, tiles: int = 6) -> Synthetic:
 
 
 def large(folder: Path, events: int = 400_000, warps: int = 8) -> Synthetic:
-    """The pipeline over and over, for as many events as a recording holds at most; then it stops in the middle."""
+    """The pipeline over and over, for as many events as a recording holds at most; then it stops in the
+    middle.
+    """
     made = pipeline(folder, 3, 40, warps)
     once = [event for event in made.events if event[0] != END]
     length = max(event[-1] for event in once) + 1
@@ -602,8 +578,7 @@ def large(folder: Path, events: int = 400_000, warps: int = 8) -> Synthetic:
     while len(made.events) < events:
         first, later = len(made.events), len(made.events) // len(once) * length
         made.events += [
-            (*rest, link if link == NONE else link + first, time + later)
-            for *rest, link, time in once
+            (*rest, link if link == NONE else link + first, time + later) for *rest, link, time in once
         ]
     del made.events[events:]
     for section in made.header["sections"]:

@@ -57,9 +57,7 @@ class WatchPageTest(unittest.TestCase):
     def open(self, name: str, address: str = "", width: int = 1280) -> None:
         self.browser.resize(width)
         self.browser.media("light")
-        self.browser.open(
-            "about:blank"
-        )  # an address that differs in # alone loads nothing
+        self.browser.open("about:blank")  # an address that differs in # alone loads nothing
         self.browser.open(self.pages[name].as_uri() + address)
         self.browser.run(READY)
 
@@ -94,9 +92,7 @@ class WatchPageTest(unittest.TestCase):
             "y": box[1] + (y if y > 1 else y * box[3]),
         }
         for kind in ("mousePressed", "mouseReleased"):
-            self.browser.call(
-                "Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at
-            )
+            self.browser.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
 
     def until(self, condition: str) -> None:
         """Waits until something is so; the page writes addresses and speaks with a delay."""
@@ -151,9 +147,7 @@ class LooksTest(WatchPageTest):
         drawn, holder = self.browser.run(widths)
         self.assertEqual(drawn, holder)
         # The neighbours change, the window does not.
-        self.browser.run(
-            "document.getElementById('shared-map').parentElement.style.minWidth = '250px'"
-        )
+        self.browser.run("document.getElementById('shared-map').parentElement.style.minWidth = '250px'")
         self.until(f"(([drawn, now]) => drawn === now && now < {holder})({widths})")
 
     def test_only_the_page_itself_is_read(self):
@@ -217,7 +211,9 @@ class NumbersTest(WatchPageTest):
                 )
 
     def test_what_shared_memory_holds(self):
-        """Lane by lane, at steps in both directions, the page says where the bytes at its address come from."""
+        """Lane by lane, at steps in both directions, the page says where the bytes at its address come
+        from.
+        """
         for name in ("transpose", "stages_3"):
             again = replay.Replayed(self.replays[name])
             reads = [
@@ -301,9 +297,7 @@ class FindingsTest(WatchPageTest):
         self.assertIn("race.cu:6", card)
         self.assertIn("Warp 1, lane 0: sPartial[1]", card)
         self.assertIn("no __syncthreads() between the two", card)
-        self.assertIn(
-            "no __syncthreads() between line 5 and line 6", self.text("source-holder")
-        )
+        self.assertIn("no __syncthreads() between line 5 and line 6", self.text("source-holder"))
 
     def test_a_defect_of_registers_has_its_step(self):
         self.show("early", synthetic.early(self.folder))
@@ -329,9 +323,7 @@ class FindingsTest(WatchPageTest):
         self.assertIn("Then: warp 0 writes sSlice", card)
         self.assertIn("it takes __syncthreads()", card)
         self.assertIn("Nothing synchronises them before slices.cu:15.", card)
-        self.assertIn(
-            "Lane 0 touches sSlice + 0 bytes, as the other does: bytes 0 to 3", card
-        )
+        self.assertIn("Lane 0 touches sSlice + 0 bytes, as the other does: bytes 0 to 3", card)
         self.assertIn(between, self.text("source-holder"))
         self.no_messages()
 
@@ -342,17 +334,11 @@ class FindingsTest(WatchPageTest):
         self.assertIn("3 more at other addresses", self.text("defects-holder"))
         folded = f"{holder}.querySelector('.others').open"
         self.assertFalse(self.browser.run(folded))
-        self.assertEqual(
-            self.browser.run("document.querySelectorAll('tr.barrier').length"), 1
-        )
+        self.assertEqual(self.browser.run("document.querySelectorAll('tr.barrier').length"), 1)
         # A link to one of the others shows it.
         self.browser.run("location.hash = '#d=2&v=defects'")
         self.until(folded)
-        self.assertTrue(
-            self.browser.run(
-                "document.getElementById('defect-2').classList.contains('chosen')"
-            )
-        )
+        self.assertTrue(self.browser.run("document.getElementById('defect-2').classList.contains('chosen')"))
 
     def test_a_race_within_a_warp_stays_one(self):
         """One warp alone, and two that something else may order: the page says what the simulator says."""
@@ -375,9 +361,7 @@ class FindingsTest(WatchPageTest):
             const box = document.getElementById("source-holder").getBoundingClientRect(), own = row.getBoundingClientRect();
             return own.top >= box.top && own.bottom <= box.bottom; })"""
         # As many lines as fit are visible: with a low holder, the line of the instruction, not its caller.
-        self.browser.run(
-            "document.getElementById('source-holder').style.maxHeight = '110px'"
-        )
+        self.browser.run("document.getElementById('source-holder').style.maxHeight = '110px'")
         self.press("ArrowLeft")
         self.press("ArrowRight")
         self.until(f"{visible}('8')")
@@ -393,9 +377,7 @@ class FindingsTest(WatchPageTest):
 
     def test_who_is_waited_for(self):
         self.open("hopper", "#t=3&w=4")
-        self.assertIn(
-            "begins to wait for s.ring.empty[0]", self.text("instruction-title")
-        )
+        self.assertIn("begins to wait for s.ring.empty[0]", self.text("instruction-title"))
         self.assertIn("the last to arrive was warp 3", self.text("instruction-title"))
         self.assertIn("file not found: line numbers only", self.text("source-holder"))
 
@@ -404,9 +386,7 @@ class FindingsTest(WatchPageTest):
         self.assertIn("starts wgmma m64n64k16", self.text("instruction-title"))
         label = "document.querySelector('#instruction-picture svg').getAttribute('aria-label')"
         self.click("#lanes button:nth-child(6)")  # lane 5: row 1, columns 2 and 3
-        self.assertIn(
-            "lane 5 holds (1, 2) in d0, (1, 3) in d1", self.browser.run(label)
-        )
+        self.assertIn("lane 5 holds (1, 2) in d0, (1, 3) in d1", self.browser.run(label))
         product = next(
             event["time"]
             for event in replay.Replayed(self.replays["stages_3"]).events
@@ -415,9 +395,7 @@ class FindingsTest(WatchPageTest):
         self.open("stages_3", f"#t={product}&w=0")
         self.assertIn("mma m16n8k16", self.text("instruction-title"))
         self.click("#lanes button:nth-child(6)")
-        self.assertIn(
-            "lane 5 holds (1, 2) in a0, (1, 3) in a0", self.browser.run(label)
-        )
+        self.assertIn("lane 5 holds (1, 2) in a0, (1, 3) in a0", self.browser.run(label))
 
 
 class CursorTest(WatchPageTest):
@@ -451,9 +429,7 @@ class CursorTest(WatchPageTest):
         for number, view in enumerate(VIEWS, 1):
             self.press(str(number))
             self.assertTrue(
-                self.browser.run(
-                    f"document.getElementById('{view}').classList.contains('focused')"
-                )
+                self.browser.run(f"document.getElementById('{view}').classList.contains('focused')")
             )
         self.open("transpose", "#t=0&w=2")
         self.press("c")
@@ -461,11 +437,11 @@ class CursorTest(WatchPageTest):
         self.no_messages()
 
     def test_the_next_defect(self):
-        """The next one after the cursor's step, whichever was the last; the page does not scroll away from the timeline."""
+        """The next one after the cursor's step, whichever was the last; the page does not scroll away from
+        the timeline.
+        """
         made = synthetic.slices(self.folder)
-        steps = sorted(
-            {made.events[one["event"]][-1] for one in made.header["defects"]}
-        )
+        steps = sorted({made.events[one["event"]][-1] for one in made.header["defects"]})
         self.show("slices", made, "#t=0&w=0")
         self.press("d")
         self.assertEqual(self.step(), steps[0])
@@ -475,9 +451,7 @@ class CursorTest(WatchPageTest):
         self.press("d")
         self.assertEqual(self.step(), steps[0])
         self.browser.run(f"location.hash = '#t={steps[2] - 1}&w=1'")
-        self.until(
-            f"document.getElementById('step-text').textContent.startsWith('{steps[2] - 1} ')"
-        )
+        self.until(f"document.getElementById('step-text').textContent.startsWith('{steps[2] - 1} ')")
         before = self.browser.run("scrollY")
         self.press("d")
         self.assertEqual(self.step(), steps[2])
@@ -643,9 +617,7 @@ class LargeTest(WatchPageTest):
                 self.press(*key)
                 self.browser.run("new Promise(requestAnimationFrame)")
             self.assertLess((self.busy() - before) / 4, MOVE_MS, key)
-        self.assertIn(
-            "123,456 events after its end were left out", self.text("left-out")
-        )
+        self.assertIn("123,456 events after its end were left out", self.text("left-out"))
         self.no_messages()
 
 

@@ -27,18 +27,13 @@ def unpacked(text: str, count: int) -> dict[str, list[int]]:
     for number, name in enumerate(packing.COLUMNS):
         size = 1 if number < 4 else 4
         planes = [data[at + byte * count :][:count] for byte in range(size)]
-        columns[name] = [
-            sum(plane[i] << 8 * byte for byte, plane in enumerate(planes))
-            for i in range(count)
-        ]
+        columns[name] = [sum(plane[i] << 8 * byte for byte, plane in enumerate(planes)) for i in range(count)]
         at += size * count
     times: dict[int, int] = {}
     offsets: dict[tuple, int] = {}
     for i in range(count):
         warp, site = columns["warp"][i], columns["site"][i]
-        times[warp] = columns["time"][i] = (
-            times.get(warp, 0) + columns["time"][i]
-        ) & NONE
+        times[warp] = columns["time"][i] = (times.get(warp, 0) + columns["time"][i]) & NONE
         key = (site, warp)
         offsets[key] = (offsets.get(key, 0) + columns["offset"][i]) & NONE
         columns["offset"][i] = offsets[key]
@@ -54,9 +49,7 @@ class WatchTest(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def made(self, name: str) -> Path:
-        return synthetic.ALL_OF_THEM[name](self.folder).write(
-            self.folder / f"{name}.rec"
-        )
+        return synthetic.ALL_OF_THEM[name](self.folder).write(self.folder / f"{name}.rec")
 
     def data_of(self, path: Path) -> dict:
         text = path.read_text(encoding="utf-8")
@@ -69,9 +62,7 @@ class PackingTest(WatchTest):
             recording = read(self.made(name))
             columns = unpacked(packing.pack_events(recording), recording.count)
             for column in packing.COLUMNS:
-                self.assertEqual(
-                    columns[column], list(recording.column(column)), (name, column)
-                )
+                self.assertEqual(columns[column], list(recording.column(column)), (name, column))
 
     def test_short_file_is_whole_and_long_file_is_not(self):
         source = self.folder / "long.cuh"
@@ -183,9 +174,7 @@ class PageTest(WatchTest):
         del made.header["arrays"][0]["shape"], made.header["arrays"][0]["type"]
         target = self.folder / "page.html"
         tensors = {"x": {"shape": [2, 64], "bytes": 512}}
-        page.write_page(
-            made.write(self.folder / "x.rec"), target, tensors=tensors, start={"w": 1}
-        )
+        page.write_page(made.write(self.folder / "x.rec"), target, tensors=tensors, start={"w": 1})
         x = self.data_of(target)["header"]["arrays"][0]
         self.assertEqual((x["shape"], x["element_bytes"]), ([2, 64], 4))
 

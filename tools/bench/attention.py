@@ -2,13 +2,14 @@
 
     attention.py [--points fp32,bf16,...] [--repeat R] [--sustained] [--json FILE [--keep]]
 
-For each point of the grid, every round times each kernel once (a short one as several launches in a row), in another
-order, on other tensors than the launch before, so that no kernel finds its inputs in the L2 cache or a cooler GPU than the
-others. Before that, the results are compared with float64 on two heads. The median is printed in TFLOP/s: 4 * batch * heads
+For each point of the grid, every round times each kernel once (a short one as several launches in a row), in
+another order, on other tensors than the launch before, so that no kernel finds its inputs in the L2 cache or
+a cooler GPU than the others. Before that, the results are compared with float64 on two heads. The median is
+printed in TFLOP/s: 4 * batch * heads
 * seq^2 * head_dim operations, half of that if causal, 2.5 times that for a backward pass.
 
---sustained then also runs each kernel by itself until it has heated the GPU, and times the next 0.3 s: many GPUs lower
-their clock once they draw as much power as they may. Clock and power are recorded with each time.
+--sustained then also runs each kernel by itself until it has heated the GPU, and times the next 0.3 s: many
+GPUs lower their clock once they draw as much power as they may. Clock and power are recorded with each time.
 
 --keep leaves the other plans of FILE as they are, with the machine that timed them under "earlier".
 
@@ -70,18 +71,14 @@ def enough_memory(what: object) -> Iterator[None]:
     except RuntimeError as error:
         if "out of memory" not in str(error):
             raise
-        raise OutOfMemory(
-            f"{what}: not enough memory on the GPU: nvidia-smi shows what uses it"
-        ) from error
+        raise OutOfMemory(f"{what}: not enough memory on the GPU: nvidia-smi shows what uses it") from error
 
 
 def variants_of(chapter: str) -> list[str]:
     """All variants of a chapter, from its program."""
     root = Path(__file__).resolve().parents[2]
     program = root / "build" / "cuda" / "bin" / f"ch{chapter}"
-    listed = subprocess.run(
-        [program, "--list"], check=True, capture_output=True, text=True
-    )
+    listed = subprocess.run([program, "--list"], check=True, capture_output=True, text=True)
     return [line.split()[0] for line in listed.stdout.splitlines()[1:]]
 
 
@@ -111,9 +108,7 @@ def peer(name: str, point: Point, tensors: Tensors) -> Callable:
 
     def forward(q, k, v):
         with sdpa_kernel(PEERS[name]):
-            return torch.nn.functional.scaled_dot_product_attention(
-                q, k, v, is_causal=point.causal
-            )
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=point.causal)
 
     if not point.backward:
         return lambda n: (forward(*tensors.sets[n % len(tensors.sets)]),)
@@ -190,7 +185,9 @@ def contenders(
 
 
 def exact(point: Point, given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """O of one head, or its gradients, in float64, a few queries at a time. @param given  q, k, v [, do] of the head"""
+    """O of one head, or its gradients, in float64, a few queries at a time. @param given  q, k, v [, do] of
+    the head
+    """
     q, k, v, *do = (t.double() for t in given)
     scale = point.head_dim**-0.5
     o, dq, dk, dv = [], [], torch.zeros_like(k), torch.zeros_like(v)
@@ -199,9 +196,7 @@ def exact(point: Point, given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         s = q[rows] @ k.T * scale
         if point.causal:
             query = torch.arange(first, first + s.shape[0], device=s.device)
-            s.masked_fill_(
-                torch.arange(point.seq, device=s.device) > query[:, None], -torch.inf
-            )
+            s.masked_fill_(torch.arange(point.seq, device=s.device) > query[:, None], -torch.inf)
         p = torch.softmax(s, -1)
         o.append(p @ v)
         if not do:
@@ -214,10 +209,10 @@ def exact(point: Point, given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     return (torch.cat(dq), dk, dv) if do else (torch.cat(o),)
 
 
-def error(
-    point: Point, computed: tuple[torch.Tensor, ...], given: list[torch.Tensor]
-) -> float:
-    """The largest relative L2 error of the results, over the first and the last head; NaN if either has one."""
+def error(point: Point, computed: tuple[torch.Tensor, ...], given: list[torch.Tensor]) -> float:
+    """The largest relative L2 error of the results, over the first and the last head; NaN if either has
+    one.
+    """
     worst = 0.0
     for batch, head in ((0, 0), (point.batch - 1, point.heads - 1)):
         references = exact(point, [t[batch, head] for t in given])
@@ -228,8 +223,8 @@ def error(
     return worst
 
 
-# Between two events there are launches of at least LEAST_MS, because a launch alone may take the host longer than it takes
-# the GPU, and events are only so precise.
+# Between two events there are launches of at least LEAST_MS, because a launch alone may take the host longer
+# than it takes the GPU, and events are only so precise.
 LEAST_MS = 1.0
 MOST_LAUNCHES = 10
 CYCLES_PER_S = 2e9  # at least those of the GPU's clock
@@ -252,8 +247,8 @@ def launches_per_timing(one_ms: float) -> int:
 
 
 def time_in_turns(launches: list[Callable], rounds: int) -> list[list[float]]:
-    """Milliseconds of each launch in each round. The order changes at random from round to round: a kernel that always came
-    after the same one would find the GPU at the clock at which that one has left it.
+    """Milliseconds of each launch in each round. The order changes at random from round to round: a kernel
+    that always came after the same one would find the GPU at the clock at which that one has left it.
     """
     for launch in launches:
         launch(0)
@@ -327,8 +322,7 @@ def run_point(
                 "rounds": rounds,
                 "tflops": point.flops / median / 1e9,
                 "rel_l2": wrong,
-                "right": wrong
-                <= ERROR_LIMIT[DTYPES[point.dtype]] * (1 + point.backward),
+                "right": wrong <= ERROR_LIMIT[DTYPES[point.dtype]] * (1 + point.backward),
             }
         )
     launches = [launch for _, _, launch in entries]
@@ -338,7 +332,9 @@ def run_point(
 def sustained_rows(
     point: Point, rows: list[dict], launches: list[Callable], sampler: machine.Sampler
 ) -> list[dict]:
-    """The same kernels, sustained. Who comes last finds the hottest GPU, so each point has an order of its own."""
+    """The same kernels, sustained. Who comes last finds the hottest GPU, so each point has an order of its
+    own.
+    """
     found: list[dict] = [{}] * len(rows)
     for entry in Random(str(point)).sample(range(len(rows)), len(rows)):
         row = rows[entry]
@@ -389,9 +385,7 @@ def show_sustained(rows: list[dict]) -> None:
     print(f"{'  sustained':34} {' | '.join(cells)}", flush=True)
 
 
-def add(
-    result: dict, plan: str, point: Point, rows: list[dict], sustained: list[dict]
-) -> None:
+def add(result: dict, plan: str, point: Point, rows: list[dict], sustained: list[dict]) -> None:
     """Adds what run_point() returned to the results, and shows it."""
     for key, found in (("timings", rows), ("sustained", sustained)):
         if found:
@@ -413,8 +407,7 @@ def with_other_plans(result: dict, names: list[str], before: dict) -> dict:
             result[key] = others + result.get(key, [])
     own = ("timings", "sustained", "earlier")
     earlier = [
-        run | {"plans": [plan for plan in run["plans"] if plan in kept]}
-        for run in before.get("earlier", [])
+        run | {"plans": [plan for plan in run["plans"] if plan in kept]} for run in before.get("earlier", [])
     ]
     of_earlier = {plan for run in earlier for plan in run["plans"]}
     last = {key: value for key, value in before.items() if key not in own}
@@ -428,12 +421,8 @@ def main() -> int:
         description=__doc__.split("\n\n")[0],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--points", default=",".join(PLANS), help=f"from {', '.join(PLANS)}"
-    )
-    parser.add_argument(
-        "--repeat", type=at_least(1), default=30, metavar="R", help="rounds"
-    )
+    parser.add_argument("--points", default=",".join(PLANS), help=f"from {', '.join(PLANS)}")
+    parser.add_argument("--repeat", type=at_least(1), default=30, metavar="R", help="rounds")
     parser.add_argument("--sustained", action="store_true")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--keep", action="store_true")
@@ -477,9 +466,7 @@ def main() -> int:
         f" bf16 {result['gemm_bf16_tflops']:.1f} TFLOP/s",
         flush=True,
     )
-    with (
-        machine.Sampler() if options.sustained else contextlib.nullcontext() as sampler
-    ):
+    with machine.Sampler() if options.sustained else contextlib.nullcontext() as sampler:
         for name in names:
             for point in PLANS[name].points:
                 try:

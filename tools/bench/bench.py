@@ -1,11 +1,13 @@
 """Checks and times the final variants of the chapters; with --peers, also times PyTorch's kernels.
 
-    python3 -m tools.bench.bench [--chapters 02,07] [--peers [--sustained]] [--repeat R] [--build DIR] --json FILE
+    python3 -m tools.bench.bench [--chapters 02,07] [--peers [--sustained]] [--repeat R] [--build DIR] --json
+    FILE
 
-Launches rotate through sets of buffers that are together larger than the L2 cache; the median is reported. Without
---peers, the chapters' own programs run. With --peers, all kernels run alternately in one process, on the same tensors:
-see attention.py, which needs PyTorch; --sustained adds what it says there. Either way, the first and the last head of every problem are compared with
-float64; of a softmax, 256 rows at either end.
+Launches rotate through sets of buffers that are together larger than the L2 cache; the median is reported.
+Without --peers, the chapters' own programs run. With --peers, all kernels run alternately in one process, on
+the same tensors:
+see attention.py, which needs PyTorch; --sustained adds what it says there. Either way, the first and the last
+head of every problem are compared with float64; of a softmax, 256 rows at either end.
 
 FILE receives the timings, the machine with its clocks and temperature before and after, and the commit.
 Exit status: 1 a result is wrong, 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
@@ -29,11 +31,7 @@ from .plans import PLANS, Plan, Point
 ROOT = Path(__file__).resolve().parents[2]
 SOFTMAX = softmax_results.CHAPTERS
 # Final variants only.
-GRID = [
-    name
-    for name, plan in PLANS.items()
-    if plan.in_grid and all(names for _, names in plan.ours)
-]
+GRID = [name for name, plan in PLANS.items() if plan.in_grid and all(names for _, names in plan.ours)]
 
 
 class Stop(Exception):
@@ -48,9 +46,7 @@ class Refused(Stop):
     """A variant does not run the problem."""
 
 
-def program_rows(
-    build: Path, point: Point, chapter: str, variants: list[str], repeat: int
-) -> list[dict]:
+def program_rows(build: Path, point: Point, chapter: str, variants: list[str], repeat: int) -> list[dict]:
     """Rows of a chapter's variants on a problem, timed by its own program."""
     command = [str(build / "bin" / f"ch{chapter}"), "--variant", ",".join(variants)]
     command += ["--dtype", point.dtype, "--batch", str(point.batch)]
@@ -92,9 +88,7 @@ def shown(rows: list[dict]) -> str:
     for row in rows:
         wrong = "" if row["right"] else " WRONG"
         spread = (row["max_ms"] - row["min_ms"]) / row["median_ms"]
-        cells.append(
-            f"{row['variant']} {row['tflops']:.1f} (+-{spread / 2:.0%}){wrong}"
-        )
+        cells.append(f"{row['variant']} {row['tflops']:.1f} (+-{spread / 2:.0%}){wrong}")
     return " | ".join(cells)
 
 
@@ -120,18 +114,16 @@ def plans_of(chapters: list[str]) -> dict[str, Plan]:
     """The plans of the grid, with the kernels of these chapters alone."""
     found = {}
     for name, plan in PLANS.items():
-        ours = [
-            entry
-            for entry in plan.ours
-            if any(entry[0].startswith(c) for c in chapters)
-        ]
+        ours = [entry for entry in plan.ours if any(entry[0].startswith(c) for c in chapters)]
         if ours and name in GRID:
             found[name] = Plan(plan.points, ours, plan.peers)
     return found
 
 
 def time_attention(chapters: list[str], options: argparse.Namespace) -> dict:
-    """The rows of the plans, for the kernels of these chapters and of the peers: "timings" and "sustained"."""
+    """The rows of the plans, for the kernels of these chapters and of the peers: "timings" and
+    "sustained".
+    """
     result: dict = {"timings": []}
     if not options.peers:
         for name, plan in plans_of(chapters).items():

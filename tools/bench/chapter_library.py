@@ -1,4 +1,5 @@
-"""A chapter's kernels on tensors of PyTorch, as the benchmarks launch them: again and again on the same tensors.
+"""A chapter's kernels on tensors of PyTorch, as the benchmarks launch them: again and again on the same
+tensors.
 
     final = ChapterLibrary("07_multi_stage").bind("final", q, k, v, causal=True)
     final.launch(torch.cuda.current_stream())
@@ -35,9 +36,7 @@ class BoundVariant:
             self.o = nan(q)
             if v.shape[3] != q.shape[3]:
                 self.o = q.new_full((*q.shape[:3], v.shape[3]), float("nan"))
-            self.lse = torch.full(
-                q.shape[:3], float("nan"), dtype=torch.float32, device=q.device
-            )
+            self.lse = torch.full(q.shape[:3], float("nan"), dtype=torch.float32, device=q.device)
             tensors |= {"o": self.o, "lse": self.lse}
         else:
             self.dq, self.dk, self.dv = (nan(x) for x in (q, k, v))
@@ -61,13 +60,11 @@ class ChapterLibrary:
         """The names of the variants, in the chapter's order."""
         return self._library.variants()
 
-    def bind(
-        self, variant: str, q, k, v, causal: bool = False, do=None
-    ) -> BoundVariant:
-        """A variant for dense q [batch, heads, seq_q, head_dim], k [batch, kv_heads, seq_k, head_dim] and v [batch, kv_heads,
-        seq_k, head_dim_v].
+    def bind(self, variant: str, q, k, v, causal: bool = False, do=None) -> BoundVariant:
+        """A variant for dense q [batch, heads, seq_q, head_dim], k [batch, kv_heads, seq_k, head_dim] and v
+        [batch, kv_heads, seq_k, head_dim_v].
 
-        Chapters about the backward pass also take do, shaped like o. RuntimeError if the variant refuses, with its
-        reason.
+        Chapters about the backward pass also take do, shaped like o. RuntimeError if the variant refuses,
+        with its reason.
         """
         return BoundVariant(self._library, variant, q, k, v, causal, do)

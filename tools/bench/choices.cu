@@ -1,6 +1,7 @@
-// Chapter 07's last kernel with other sizes for one head dimension, -DHEAD_DIM=96 or 192: which ones `final` should use.
-// choices.py compiles and runs it. Prints a line of JSON for each choice: the smallest and the median time of `rounds`, in
-// which all choices take turns, and how far O is from that of the first choice, which is the chapter's own.
+// Chapter 07's last kernel with other sizes for one head dimension, -DHEAD_DIM=96 or 192: which ones `final`
+// should use. choices.py compiles and runs it. Prints a line of JSON for each choice: the smallest and the
+// median time of `rounds`, in which all choices take turns, and how far O is from that of the first choice,
+// which is the chapter's own.
 //
 //   choices BATCH HEADS SEQ CAUSAL ROUNDS
 #include <cuda_bf16.h>

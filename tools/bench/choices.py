@@ -2,9 +2,9 @@
 
     python3 -m tools.bench.choices [--head-dims 96,192] [--rounds R] [--compile-only] [--json FILE]
 
-choices.cu has the sizes. Compiles it with nvcc and prints the registers and the spills of each choice; then runs it on
-[4, 2048 / head_dim, 4096, head_dim], with and without a causal mask. All choices take turns in one process, and O must agree
-with that of the chapter's own choice.
+choices.cu has the sizes. Compiles it with nvcc and prints the registers and the spills of each choice; then
+runs it on [4, 2048 / head_dim, 4096, head_dim], with and without a causal mask. All choices take turns in one
+process, and O must agree with that of the chapter's own choice.
 
 Exit status: 1 a choice gives another O, 3 no nvcc, or no GPU.
 """
@@ -73,9 +73,7 @@ def build(head_dim: int, program: Path) -> None:
 def times(program: Path, head_dim: int, causal: bool, rounds: int) -> list[dict]:
     """A row for each choice. @throws subprocess.CalledProcessError"""
     words = (BATCH, COLUMNS // head_dim, SEQ, int(causal), rounds)
-    done = subprocess.run(
-        [str(program), *map(str, words)], stdout=subprocess.PIPE, text=True, check=True
-    )
+    done = subprocess.run([str(program), *map(str, words)], stdout=subprocess.PIPE, text=True, check=True)
     about = {"head_dim": head_dim, "causal": causal}
     return [about | json.loads(line) for line in done.stdout.splitlines()]
 
@@ -107,9 +105,7 @@ def main() -> int:
                 return 3
     for row in rows:
         mask = "causal" if row["causal"] else ""
-        print(
-            f"{row['head_dim']:4} {row['median_ms']:8.4f} ms {mask:6} {row['choice']}"
-        )
+        print(f"{row['head_dim']:4} {row['median_ms']:8.4f} ms {mask:6} {row['choice']}")
     if options.json:
         result = {"machine": machine.gpu(), "batch": BATCH, "seq": SEQ, "rows": rows}
         machine.write_results(options.json, result)

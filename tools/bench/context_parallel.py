@@ -1,8 +1,10 @@
 """Times PyTorch's context_parallel on the GPUs of this host: one process for each, started by mpirun.
 
-    mpirun -n P python3 -m tools.bench.context_parallel --tokens N [--causal] [--heads H] [--head-dim D] [--repeat R]
+    mpirun -n P python3 -m tools.bench.context_parallel --tokens N [--causal] [--heads H] [--head-dim D]
+    [--repeat R]
 
-Rank 0 prints one JSON object: the milliseconds of the slowest rank, for each way to exchange keys and each kernel that runs.
+Rank 0 prints one JSON object: the milliseconds of the slowest rank, for each way to exchange keys and each
+kernel that runs.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ WAYS = {"ring": "alltoall", "all-gather": "allgather"}
 
 
 def times_of(run, repeat: int) -> list[float]:
-    """Milliseconds of the slowest rank, repeat by repeat. The host is ahead of the GPUs, as in chapter 13's bench."""
+    """Milliseconds of the slowest rank, repeat by repeat. The host is ahead of the GPUs, as in chapter 13's
+    bench.
+    """
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(repeat + 1)]
     torch.cuda.synchronize()
     dist.barrier()
@@ -62,27 +66,19 @@ def main() -> int:
     parser.add_argument("--causal", action="store_true")
     parser.add_argument("--repeat", type=at_least(1), default=20)
     args = parser.parse_args()
-    rank, ranks = (
-        int(os.environ[f"OMPI_COMM_WORLD_{name}"]) for name in ("RANK", "SIZE")
-    )
+    rank, ranks = (int(os.environ[f"OMPI_COMM_WORLD_{name}"]) for name in ("RANK", "SIZE"))
     torch.cuda.set_device(int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"]))
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29513")
-    dist.init_process_group(
-        "nccl", rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=60)
-    )
+    dist.init_process_group("nccl", rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=60))
     _cp_options.enable_load_balance = args.causal  # it refuses it without a mask
     mesh = init_device_mesh("cuda", (ranks,), mesh_dim_names=("cp",))
 
     shape = (1, args.heads, args.tokens, args.head_dim)
-    q, k, v, d_o = (
-        torch.randn(shape, dtype=torch.bfloat16, device="cuda") for _ in range(4)
-    )
+    q, k, v, d_o = (torch.randn(shape, dtype=torch.bfloat16, device="cuda") for _ in range(4))
     for tensor in (q, k, v):
         tensor.requires_grad_()
-    whole = torch.zeros(
-        ranks * args.tokens, device="cuda"
-    )  # it wants a tensor to divide
+    whole = torch.zeros(ranks * args.tokens, device="cuda")  # it wants a tensor to divide
     results: dict = {}
     for way, method in WAYS.items():
         for kernel, backend in KERNELS.items():

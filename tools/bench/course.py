@@ -2,10 +2,10 @@
 
     python3 -m tools.bench.course [--rep MS] [--warmup MS] [--seq N] [--json FILE]
 
-The course's test draws q, k and v as one tensor of three, compiles the function with torch.compile, and passes a function
-that computes o, o.sum() and its gradients to triton.testing.do_bench, whose mean is the result. The gradient of o is
-therefore one number with strides of 0, and each call adds its gradients to those of the call before: both are in the time.
-Default for --rep and --warmup: the course's.
+The course's test draws q, k and v as one tensor of three, compiles the function with torch.compile, and
+passes a function that computes o, o.sum() and its gradients to triton.testing.do_bench, whose mean is the
+result. The gradient of o is therefore one number with strides of 0, and each call adds its gradients to those
+of the call before: both are in the time. Default for --rep and --warmup: the course's.
 
 Needs PyTorch with Triton, a GPU, and: cmake --build --preset cuda --target chapter_libraries
 Exit status: 1 a result is wrong, 3 no GPU, no PyTorch or nothing built.
@@ -33,12 +33,15 @@ PEERS = {
     "cuDNN": SDPBackend.CUDNN_ATTENTION,
 }
 HEADS, HEAD_DIM = 16, 64
-# What the course's list of results showed on 2026-11-22: kernels in Triton, which is a rule there, on an H100.
+# What the course's list of results showed on 2026-11-22: kernels in Triton, which is a rule there, on an
+# H100.
 PUBLIC_MS = [5.36, 6.78]
 
 
 def functions(name: str) -> tuple[Callable, contextlib.AbstractContextManager]:
-    """The function that is compiled, of q, k and v [heads, seq, head_dim], and what must be chosen while it runs."""
+    """The function that is compiled, of q, k and v [heads, seq, head_dim], and what must be chosen while it
+    runs.
+    """
     if name in OURS:
         attention = fa_tutorial.scaled_dot_product_attention
         chosen = fa_tutorial.use(*OURS[name])

@@ -1,6 +1,8 @@
-"""Chapter 12 on a GPU, beside PyTorch's kernels and standard attention on cuBLAS (chapter 03), on the same tensors.
+"""Chapter 12 on a GPU, beside PyTorch's kernels and standard attention on cuBLAS (chapter 03), on the same
+tensors.
 
-    python3 -m tools.bench.large [--groups fp32,bf16,lengths,widths,backward] [--rounds R] [--variants V,V] [--json FILE]
+    python3 -m tools.bench.large [--groups fp32,bf16,lengths,widths,backward] [--rounds R] [--variants V,V]
+    [--json FILE]
 
     fp32    batch 32, 8 heads, 256 and 1024 queries and keys, d = 256 and 1024
     bf16    [2,4,8192,512] and [1,4,8192,1024], full and causal
@@ -8,15 +10,16 @@
     widths  192 / 128 and 576 / 512 beside equal widths, between which their speed is interpolated
     backward    [2,4,8192,512] in bf16, full and causal
 
-`final` is timed in fp32 and backward, the other variants in the rest: there `final` runs the kernel of `cluster`. --variants
-names others.
+`final` is timed in fp32 and backward, the other variants in the rest: there `final` runs the kernel of
+`cluster`. --variants names others.
 
-In each round, every kernel runs once, in another order. Before that, the results are compared with float64 on two heads. Prints
-TFLOP/s, 2 * batch * heads * seq_q * seq_k * (head_dim + head_dim_v) operations, half of that if causal, 2.5 times that for a backward
-pass, from the median; and how much faster chapter 12 is than each of the others. One run takes about two minutes.
+In each round, every kernel runs once, in another order. Before that, the results are compared with float64 on
+two heads. Prints TFLOP/s, 2 * batch * heads * seq_q * seq_k * (head_dim + head_dim_v) operations, half of
+that if causal, 2.5 times that for a backward pass, from the median; and how much faster chapter 12 is than
+each of the others. One run takes about two minutes.
 
-Needs PyTorch, a GPU, and: cmake --build --preset cuda --target ch03_one_pass_attention_library ch09_hopper_library
-ch12_large_heads_library
+Needs PyTorch, a GPU, and: cmake --build --preset cuda --target ch03_one_pass_attention_library
+ch09_hopper_library ch12_large_heads_library
 Exit status: 1 a result is wrong, 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
 """
 
@@ -84,21 +87,12 @@ def square(dtype: str, batch: int, heads: int, seq: int, *widths: int, **mask) -
 
 MASKS = ({}, {"causal": True})
 GROUPS = {
-    "fp32": [
-        Case("fp32", 32, 8, n, m, d, d)
-        for d in (256, 1024)
-        for n in (256, 1024)
-        for m in (256, 1024)
-    ],
+    "fp32": [Case("fp32", 32, 8, n, m, d, d) for d in (256, 1024) for n in (256, 1024) for m in (256, 1024)],
     "bf16": [
-        square("bf16", *size, **mask)
-        for size in ((2, 4, 8192, 512), (1, 4, 8192, 1024))
-        for mask in MASKS
+        square("bf16", *size, **mask) for size in ((2, 4, 8192, 512), (1, 4, 8192, 1024)) for mask in MASKS
     ],
     "lengths": [
-        square("bf16", 16384 // n, 4, n, d)
-        for d in (512, 1024)
-        for n in (128, 256, 512, 1024, 2048, 4096)
+        square("bf16", 16384 // n, 4, n, d) for d in (512, 1024) for n in (128, 256, 512, 1024, 2048, 4096)
     ],
     "widths": [
         square("bf16", 2, heads, 8192, *widths)
@@ -111,9 +105,7 @@ GROUPS = {
             (4, 576),
         )
     ],
-    "backward": [
-        square("bf16", 2, 4, 8192, 512, backward=True, **mask) for mask in MASKS
-    ],
+    "backward": [square("bf16", 2, 4, 8192, 512, backward=True, **mask) for mask in MASKS],
 }
 
 
@@ -174,9 +166,7 @@ def peer_of(case: Case, backend, tensors: list[torch.Tensor]):
 
     def forward(q, k, v):
         with sdpa_kernel(backend):
-            return torch.nn.functional.scaled_dot_product_attention(
-                q, k, v, is_causal=case.causal
-            )
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=case.causal)
 
     if not do:
         return lambda _: (forward(*qkv),)
@@ -186,7 +176,9 @@ def peer_of(case: Case, backend, tensors: list[torch.Tensor]):
 
 
 def variants_for(case: Case, variants: list[str]) -> list[str]:
-    """Those to time, each kernel once: `final` has its own in fp32 and backward, and otherwise that of `cluster`."""
+    """Those to time, each kernel once: `final` has its own in fp32 and backward, and otherwise that of
+    `cluster`.
+    """
     only_final = case.dtype == "fp32" or case.backward
     return [name for name in variants if (name == "final") == only_final]
 
@@ -203,9 +195,7 @@ def contenders(case: Case, tensors: list[torch.Tensor], variants: list[str] | No
             wanted.append(HOPPER)
     for chapter, name in wanted:
         try:
-            bound = ChapterLibrary(chapter).bind(
-                name, *tensors[:3], case.causal, *tensors[3:]
-            )
+            bound = ChapterLibrary(chapter).bind(name, *tensors[:3], case.causal, *tensors[3:])
         except (RuntimeError, FileNotFoundError) as refusal:
             print(f"  {chapter}/{name} does not run: {refusal}", file=sys.stderr)
             continue
@@ -231,10 +221,7 @@ def run(case: Case, rounds: int, variants: list[str] | None) -> list[dict]:
     sizes += [(case.seq_k, case.head_dim_v)]
     sizes += [(case.seq_q, case.head_dim_v)] * case.backward
     tensors = [
-        torch.randn(
-            case.batch, case.heads, *size, dtype=DTYPES[case.dtype], device="cuda"
-        )
-        for size in sizes
+        torch.randn(case.batch, case.heads, *size, dtype=DTYPES[case.dtype], device="cuda") for size in sizes
     ]
     check = Check(case, tensors)
     entries = list(contenders(case, tensors, variants))
@@ -275,19 +262,15 @@ def show(case: Case, rows: list[dict]) -> None:
     cells = []
     for row in rows:
         ratio = f" ({row['median_ms'] / best:.2f}x)" if best and row not in ours else ""
-        wrong = (
-            ""
-            if row["right"]
-            else f" WRONG {row['rel_l2']:.1e}/{row['lse_max_abs']:.1e}"
-        )
-        cells.append(
-            f"{row['kernel']} {row['median_ms']:.3f} ms {row['tflops']:.1f}{ratio}{wrong}"
-        )
+        wrong = "" if row["right"] else f" WRONG {row['rel_l2']:.1e}/{row['lse_max_abs']:.1e}"
+        cells.append(f"{row['kernel']} {row['median_ms']:.3f} ms {row['tflops']:.1f}{ratio}{wrong}")
     print(f"{case!s:32} {' | '.join(cells)}", flush=True)
 
 
 def show_interpolation(rows: list[dict]) -> None:
-    """The speed of unequal widths relative to that between equal ones, at the same operations for each pair."""
+    """The speed of unequal widths relative to that between equal ones, at the same operations for each
+    pair.
+    """
     speed: dict[tuple[int, int], float] = {}
     for row in rows:
         widths = (row["head_dim"], row["head_dim_v"])
@@ -301,9 +284,7 @@ def show_interpolation(rows: list[dict]) -> None:
 
 
 def main() -> int:
-    parser = Arguments(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Arguments(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", default=",".join(GROUPS))
     parser.add_argument("--rounds", type=at_least(1), default=7)
     parser.add_argument("--variants")

@@ -1,12 +1,15 @@
-"""Head dimensions between the compiled ones, and tensors as models have them: chapters 07 and 08 beside FlashAttention-2.
+"""Head dimensions between the compiled ones, and tensors as models have them: chapters 07 and 08 beside
+FlashAttention-2.
 
     python3 -m tools.bench.layouts --json docs/results/layouts_h100.json
 
-For each head dimension: the time of the forward pass (07/final) and of the backward pass (08/mma_pipelined) on
-[batch, heads, seq, head_dim] and on [batch, seq, heads, head_dim], and that of PyTorch's flash backend on the latter. All are
-timed in turns, in the same process. Needs build/cuda/lib (cmake --build --preset cuda --target chapter_libraries).
+For each head dimension: the time of the forward pass (07/final) and of the backward pass (08/mma_pipelined)
+on [batch, heads, seq, head_dim] and on [batch, seq, heads, head_dim], and that of PyTorch's flash backend on
+the latter. All are timed in turns, in the same process. Needs build/cuda/lib (cmake --build --preset cuda
+--target chapter_libraries).
 
---before FOLDER: also the libraries in that folder, built from sources before the kernels took strides, on dense tensors.
+--before FOLDER: also the libraries in that folder, built from sources before the kernels took strides, on
+dense tensors.
 """
 
 from __future__ import annotations
@@ -89,26 +92,18 @@ def milliseconds(calls: dict) -> dict[str, float]:
 
 def worst_error(results: dict, expected: dict) -> float:
     """The largest relative L2 error."""
-    return max(
-        float((results[n].float() - x.float()).norm() / x.float().norm())
-        for n, x in expected.items()
-    )
+    return max(float((results[n].float() - x.float()).norm() / x.float().norm()) for n, x in expected.items())
 
 
 def measure(head_dim: int, causal: bool, backward: bool, libraries: dict) -> dict:
     batch, heads = TOKENS // SEQ, MODEL // head_dim
     torch.manual_seed(head_dim)
     names = ("q", "k", "v", "do") if backward else ("q", "k", "v")
-    dense = {
-        n: torch.randn(batch, heads, SEQ, head_dim, device="cuda", dtype=torch.bfloat16)
-        for n in names
-    }
+    dense = {n: torch.randn(batch, heads, SEQ, head_dim, device="cuda", dtype=torch.bfloat16) for n in names}
     bshd = {n: as_bshd(x) for n, x in dense.items()}
     peer = {n: x.detach().requires_grad_(backward) for n, x in bshd.items()}
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-        o = scaled_dot_product_attention(
-            peer["q"], peer["k"], peer["v"], is_causal=causal
-        )
+        o = scaled_dot_product_attention(peer["q"], peer["k"], peer["v"], is_causal=causal)
         inputs = [peer[n] for n in ("q", "k", "v")]
 
         def forward():
@@ -132,9 +127,7 @@ def measure(head_dim: int, causal: bool, backward: bool, libraries: dict) -> dic
                 calls[name] = Kernel(found, variant, inputs_of, causal)
         times = milliseconds(calls)
     errors = {
-        name: worst_error(call.outputs, expected)
-        for name, call in calls.items()
-        if isinstance(call, Kernel)
+        name: worst_error(call.outputs, expected) for name, call in calls.items() if isinstance(call, Kernel)
     }
     if not all(error < 0.02 for error in errors.values()):
         sys.exit(f"head_dim {head_dim}: errors {errors}")

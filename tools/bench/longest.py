@@ -1,4 +1,6 @@
-"""Finds the longest context that fits, by bisection. Knows nothing of GPUs: training_step.py says what fits."""
+"""Finds the longest context that fits, by bisection. Knows nothing of GPUs: training_step.py says what
+fits.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ class Longest:
 def find(fits: Callable[[int], bool], stride: int, bound: int) -> Longest:
     """The longest multiple of `stride` up to `bound` that fits. A length fits if a longer one does.
 
-    Doubles the length until it does not fit, then halves the gap: about 2 log2(longest / stride) tries, each length once.
+    Doubles the length until it does not fit, then halves the gap: about 2 log2(longest / stride) tries, each
+    length once.
     """
     low, high, last = 0, stride, bound // stride * stride
     while True:

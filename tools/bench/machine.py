@@ -19,9 +19,7 @@ GPU = "name,driver_version,clocks.sm,clocks.mem,temperature.gpu,power.draw"
 def output_of(*command: str) -> str:
     """The output of a command; empty if it cannot be run."""
     try:
-        return subprocess.run(
-            command, check=False, capture_output=True, text=True, cwd=ROOT
-        ).stdout.strip()
+        return subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT).stdout.strip()
     except OSError:
         return ""
 
@@ -85,7 +83,9 @@ class Sampler:
                 self.samples.append((time.monotonic(), *numbers))
 
     def between(self, begin: float, end: float) -> dict:
-        """The medians from one time.monotonic() to another: clock_mhz, watts and samples. Empty if there are none."""
+        """The medians from one time.monotonic() to another: clock_mhz, watts and samples. Empty if there are
+        none.
+        """
         found = [(mhz, watts) for at, mhz, watts in self.samples if begin <= at <= end]
         if not found:
             return {}

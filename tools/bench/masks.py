@@ -1,24 +1,28 @@
-"""Chapter 11 on a GPU: time against the share of blocks that exist, beside dense attention and PyTorch's FlexAttention.
+"""Chapter 11 on a GPU: time against the share of blocks that exist, beside dense attention and PyTorch's
+FlexAttention.
 
-    python3 -m tools.bench.masks [--groups blocks,masks,packed,dropout] [--head-dims 64,128] [--rounds R] [--json FILE]
+    python3 -m tools.bench.masks [--groups blocks,masks,packed,dropout] [--head-dims 64,128] [--rounds R]
+    [--json FILE]
 
     blocks   random blocks of 128 x 128, of which 1/32 to all exist; N = 4096 and 16384
     masks    no mask, causal, a window, documents: also what a mask costs that hides nothing
-    packed   the same sequences, 50 to 4000 tokens long, packed into one and padded to the longest; "dense" computes the
+    packed   the same sequences, 50 to 4000 tokens long, packed into one and padded to the longest; "dense"
+             computes the
              padding too, the others are told the lengths
     dropout  without and with
 
-Each for head_dim 64 and 128, forward and backward, bf16. "dense" is chapter 07's final or chapter 08's mma_pipelined, without
-the mask unless it is causal; "dense (09, 10)" is chapter 09's final or chapter 10's. It and "hopper", which is built on those, need a
-GPU of compute capability 9.0, and are left out on others. On 9.0, FlexAttention uses wgmma; "FlexAttention (mma)" is the same
-without, and is left out on others too. "dense" and chapter 11
-are timed by their own programs (--bench), FlexAttention, compiled, by this one. In both, each launch finds nothing of its
-tensors in the L2 cache. The kernels take turns; a time is the median over the rounds of the medians of each. A round of
-everything takes about a quarter of an hour. FILE is written anew after each problem, and what it has already is not measured
+Each for head_dim 64 and 128, forward and backward, bf16. "dense" is chapter 07's final or chapter 08's
+mma_pipelined, without the mask unless it is causal; "dense (09, 10)" is chapter 09's final or chapter 10's.
+It and "hopper", which is built on those, need a GPU of compute capability 9.0, and are left out on others. On
+9.0, FlexAttention uses wgmma; "FlexAttention (mma)" is the same without, and is left out on others too.
+"dense" and chapter 11 are timed by their own programs (--bench), FlexAttention, compiled, by this one. In
+both, each launch finds nothing of its tensors in the L2 cache. The kernels take turns; a time is the median
+over the rounds of the medians of each. A round of everything takes about a quarter of an hour. FILE is
+written anew after each problem, and what it has already is not measured
 again: a run that was stopped goes on.
 
-Needs build/cuda with ch07_multi_stage, ch08_backward, ch09_hopper, ch10_hopper_backward and ch11_masks, and PyTorch 2.5 or
-newer.
+Needs build/cuda with ch07_multi_stage, ch08_backward, ch09_hopper, ch10_hopper_backward and ch11_masks, and
+PyTorch 2.5 or newer.
 Exit status: 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
 """
 
@@ -113,9 +117,7 @@ class Case:
             masks.write_npy(folder / "documents.npy", "i4", (self.seq,), numbers)
         if self.key_lengths is not None:
             words.append(f"--key-lengths={folder / 'lengths.npy'}")
-            masks.write_npy(
-                folder / "lengths.npy", "i4", (self.batch,), self.key_lengths
-            )
+            masks.write_npy(folder / "lengths.npy", "i4", (self.batch,), self.key_lengths)
         if self.blocks is not None:
             words += [
                 f"--block-mask={folder / 'blocks.npy'}",
@@ -285,9 +287,7 @@ def calls_of_torch(case: Case) -> dict:
         return {}
     torch.manual_seed(1)
     shape = (case.batch, case.heads, case.seq, case.head_dim)
-    q, k, v, d_o = (
-        torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(4)
-    )
+    q, k, v, d_o = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(4))
     for tensor in (q, k, v):
         tensor.requires_grad_(case.backward)
     cache = torch.empty(2**28, dtype=torch.uint8, device="cuda")
@@ -308,9 +308,7 @@ def calls_of_torch(case: Case) -> dict:
         if not case.backward:
             return lambda: milliseconds(forward)
         o = forward()
-        return lambda: milliseconds(
-            lambda: torch.autograd.grad(o, (q, k, v), d_o, retain_graph=True)
-        )
+        return lambda: milliseconds(lambda: torch.autograd.grad(o, (q, k, v), d_o, retain_graph=True))
 
     calls = {}
     if FLEX in names:
@@ -330,9 +328,7 @@ class WithoutWgmma:
     """A process in which Triton multiplies with mma instead of wgmma. It times FlexAttention."""
 
     def __init__(self, folder: Path):
-        self.process = ProcessPoolExecutor(
-            1, get_context("spawn"), self._prepare, (folder,)
-        )
+        self.process = ProcessPoolExecutor(1, get_context("spawn"), self._prepare, (folder,))
 
     @staticmethod
     def _prepare(folder: Path) -> None:
@@ -382,13 +378,13 @@ def measure(case: Case, folder: Path, rounds: int, mma: WithoutWgmma) -> dict:
     for _ in range(rounds):
         for name, call in calls.items():
             times[name].append(call())
-    return row_of(case) | {
-        "ms": {name: statistics.median(of) for name, of in times.items()}
-    }
+    return row_of(case) | {"ms": {name: statistics.median(of) for name, of in times.items()}}
 
 
 def measured_before(file: Path | None, now: dict) -> list[dict]:
-    """The rows of a file that a run on the same GPU with as many rounds has written. @throws ValueError  it is of another"""
+    """The rows of a file that a run on the same GPU with as many rounds has written. @throws ValueError  it
+    is of another
+    """
     if file is None or not file.exists():
         return []
     before = json.loads(file.read_text())

@@ -62,9 +62,7 @@ BACKWARD_LADDER = [("08_backward", ["mma_pipelined"]), ("10_hopper_backward", No
 PEERS_16_BIT = ["flash (FA2)", "cuDNN", "memory-efficient", "Triton"]
 
 
-def constant_tokens(
-    head_dim: int, lengths: list[int], backward: bool = False
-) -> list[Point]:
+def constant_tokens(head_dim: int, lengths: list[int], backward: bool = False) -> list[Point]:
     """The papers' grid: batch * seq = 16384, heads * head_dim = 2048, bf16."""
     return [
         Point("bf16", 16384 // seq, 2048 // head_dim, seq, head_dim, causal, backward)
@@ -74,9 +72,7 @@ def constant_tokens(
 
 
 def fp32(*shapes: tuple[int, int, int, int]) -> list[Point]:
-    return [
-        Point("fp32", *shape, causal) for shape in shapes for causal in (False, True)
-    ]
+    return [Point("fp32", *shape, causal) for shape in shapes for causal in (False, True)]
 
 
 def layouts(backward: bool) -> list[Point]:
@@ -105,10 +101,7 @@ PLANS = {
         ["memory-efficient", "unfused"],
     ),
     "fp32_ladder": Plan(
-        [
-            Point("fp32", *shape, False)
-            for shape in ((8, 16, 1024, 64), (32, 8, 1024, 128))
-        ],
+        [Point("fp32", *shape, False) for shape in ((8, 16, 1024, 64), (32, 8, 1024, 128))],
         [
             ("03_one_pass_attention", None),
             ("04_tiled_v1", None),
@@ -117,9 +110,7 @@ PLANS = {
         ["memory-efficient"],
     ),
     "d64": Plan(constant_tokens(64, LENGTHS), [STANDARD, *FINALS_16_BIT], PEERS_16_BIT),
-    "d128": Plan(
-        constant_tokens(128, LENGTHS), [STANDARD, *FINALS_16_BIT], PEERS_16_BIT
-    ),
+    "d128": Plan(constant_tokens(128, LENGTHS), [STANDARD, *FINALS_16_BIT], PEERS_16_BIT),
     "d256": Plan(constant_tokens(256, LENGTHS[1:]), FINALS_ALL_SIZES, PEERS_16_BIT),
     "ladder": Plan(
         constant_tokens(64, [4096]) + constant_tokens(128, [4096]),
@@ -140,12 +131,8 @@ PLANS = {
         [("08_backward", ["standard", "fp32_two_kernels", "fp32_fused"])],
         ["memory-efficient", "unfused"],
     ),
-    "backward_d64": Plan(
-        constant_tokens(64, LENGTHS, True), BACKWARD_16_BIT, PEERS_16_BIT
-    ),
-    "backward_d128": Plan(
-        constant_tokens(128, LENGTHS, True), BACKWARD_16_BIT, PEERS_16_BIT
-    ),
+    "backward_d64": Plan(constant_tokens(64, LENGTHS, True), BACKWARD_16_BIT, PEERS_16_BIT),
+    "backward_d128": Plan(constant_tokens(128, LENGTHS, True), BACKWARD_16_BIT, PEERS_16_BIT),
     "hopper_backward_d64": Plan(
         constant_tokens(64, HOPPER_LENGTHS, True),
         BACKWARD_LADDER,
@@ -173,12 +160,8 @@ PLANS = {
         ["flash (FA2)", "cuDNN"],
         in_grid=False,
     ),
-    "layouts": Plan(
-        layouts(False), [("09_hopper", ["final"])], ["cuDNN"], in_grid=False
-    ),
-    "layouts_backward": Plan(
-        layouts(True), [("10_hopper_backward", ["final"])], ["cuDNN"], in_grid=False
-    ),
+    "layouts": Plan(layouts(False), [("09_hopper", ["final"])], ["cuDNN"], in_grid=False),
+    "layouts_backward": Plan(layouts(True), [("10_hopper_backward", ["final"])], ["cuDNN"], in_grid=False),
     "triton": Plan(
         constant_tokens(64, [4096]) + constant_tokens(128, [4096]),
         [("07_multi_stage", ["final"])],

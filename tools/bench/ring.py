@@ -1,17 +1,20 @@
 """Times chapter 13 on the GPUs of this host, and PyTorch's context_parallel in the same run.
 
-    python3 -m tools.bench.ring [--gpus P] [--tokens N ..] [--repeat R] [--no-check] [--no-peers] [--sweep] [--million]
+    python3 -m tools.bench.ring [--gpus P] [--tokens N ..] [--repeat R] [--no-check] [--no-peers] [--sweep]
+                                [--million]
                                 [--json FILE]
 
-`of ideal` is the time of one GPU with the whole problem, divided by P, over the time of the slowest rank. The two take turns,
-for each variant anew: all GPUs compute the whole problem, and the slowest counts. PyTorch's share is of the ideal time of
-`overlapped`. For the last row, one GPU runs by itself, and then `overlapped` is timed once more, as before.
---tokens: of each GPU; of all numbers but the first, PyTorch is not timed. --sweep: channels and head start
-of `overlapped`. --million: the forward pass of a million tokens, with sampled rows checked. FILE is written anew after each
-run, so that a bench that is stopped keeps what it has measured.
+`of ideal` is the time of one GPU with the whole problem, divided by P, over the time of the slowest rank. The
+two take turns, for each variant anew: all GPUs compute the whole problem, and the slowest counts. PyTorch's
+share is of the ideal time of `overlapped`. For the last row, one GPU runs by itself, and then `overlapped` is
+timed once more, as before. --tokens: of each GPU; of all numbers but the first, PyTorch is not timed.
+--sweep: channels and head start of `overlapped`. --million: the forward pass of a million tokens, with
+sampled rows checked. FILE is written anew after each run, so that a bench that is stopped keeps what it has
+measured.
 
 Needs several GPUs, Open MPI and NCCL, and: cmake --build --preset cuda --target ch13_ring
-Exit status: 1 a result is wrong or a run fails, 2 the arguments are unusable, 3 nothing built or too few GPUs.
+Exit status: 1 a result is wrong or a run fails, 2 the arguments are unusable, 3 nothing built or too few
+GPUs.
 """
 
 from __future__ import annotations
@@ -44,9 +47,7 @@ def run(ranks: int, options: list[str]) -> dict:
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         command = [*mpirun(ranks), str(PROGRAM), *options, "--json", file.name]
         try:
-            done = subprocess.run(
-                command, check=False, capture_output=True, text=True, timeout=SECONDS
-            )
+            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=SECONDS)
         except subprocess.TimeoutExpired:
             sys.exit(f"ring: {' '.join(command)}: has not ended after {SECONDS} s")
         if done.returncode not in (0, 1) or not Path(file.name).stat().st_size:
@@ -73,16 +74,12 @@ def check(ranks: int) -> bool:
         "--seq-q 999 --heads 8 --head-dim 128 --dtype bf16 --causal --backward",
         "--seq-q 751 --heads 8 --kv-heads 4 --batch 2 --head-dim 64 --dtype fp16 --backward",
     ):
-        runs = [
-            run(count, [*options.split(), "--variant", "all"]) for count in (1, ranks)
-        ]
+        runs = [run(count, [*options.split(), "--variant", "all"]) for count in (1, ranks)]
         alone, several = ({v["name"]: v["check"] for v in r["variants"]} for r in runs)
         for name, checked in several.items():
             worst = 0.0
             for tensor, errors in checked["tensors"].items():
-                worst = max(
-                    worst, errors["rel_l2"] / alone["ring"]["tensors"][tensor]["rel_l2"]
-                )
+                worst = max(worst, errors["rel_l2"] / alone["ring"]["tensors"][tensor]["rel_l2"])
             passed = checked["passed"] and worst <= 2
             fine = fine and passed
             print(
@@ -179,9 +176,7 @@ def main() -> int:
                 if variant["name"] == "overlapped":
                     beside = ideal
             for name, times in timed_peers.items():
-                row(
-                    f"PyTorch, {name}", times["both" if backward else "forward"], beside
-                )
+                row(f"PyTorch, {name}", times["both" if backward else "forward"], beside)
             alone, again = (
                 run(count, [*options, "--variant", name, *bench])["variants"][0]
                 for count, name in ((1, "ring"), (args.gpus, "overlapped"))
@@ -210,9 +205,7 @@ def main() -> int:
             kept["runs"].append({"options": options, "variant": variant})
             machine.write_results(args.json, kept)
     if args.million:
-        options = (
-            f"--seq-q {1 << 20} --heads 8 --head-dim 128 --dtype bf16 --causal".split()
-        )
+        options = f"--seq-q {1 << 20} --heads 8 --head-dim 128 --dtype bf16 --causal".split()
         options += [
             "--variant",
             "overlapped",

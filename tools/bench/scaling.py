@@ -1,11 +1,12 @@
-"""Time and memory of the forward pass against the length, for ours and for standard attention while that fits.
+"""Time and memory of the forward pass against the length, for ours and for standard attention while that
+fits.
 
     python3 -m tools.bench.scaling [--longest N] [--json FILE]
 
-bf16, one batch, 2048 / head_dim heads of N = 512 ... queries and keys, head_dim 64 and 128: the `final` of chapter 07
-and, where its kernels run, of chapter 09, and PyTorch's unfused attention, which keeps S and P in HBM, in one process on
-the same tensors. Memory is what a kernel needs in addition to Q, K and V: O, LSE and its workspace. The exponents a of N^a
-are fitted over the longer half.
+bf16, one batch, 2048 / head_dim heads of N = 512 ... queries and keys, head_dim 64 and 128: the `final` of
+chapter 07 and, where its kernels run, of chapter 09, and PyTorch's unfused attention, which keeps S and P in
+HBM, in one process on the same tensors. Memory is what a kernel needs in addition to Q, K and V: O, LSE and
+its workspace. The exponents a of N^a are fitted over the longer half.
 
 Needs PyTorch, a GPU, and: cmake --build --preset cuda --target chapter_libraries
 Exit status: 2 the arguments are unusable, 3 no GPU, no PyTorch or nothing built.
@@ -47,9 +48,7 @@ class OneSet:
 
     def __init__(self, point: Point):
         shape = (point.batch, point.heads, point.seq, point.head_dim)
-        self.sets = [
-            [torch.randn(shape, dtype=torch.bfloat16, device="cuda") for _ in "qkv"]
-        ]
+        self.sets = [[torch.randn(shape, dtype=torch.bfloat16, device="cuda") for _ in "qkv"]]
 
 
 def outside_of_torch() -> int:
@@ -163,9 +162,7 @@ def main() -> int:
                 "time": exponent(own, "median_ms"),
                 "memory": exponent(own, "bytes"),
             }
-            print(
-                f"{name:9} d={head_dim:<3} time ~ N^{fit['time']:.2f}, memory ~ N^{fit['memory']:.2f}"
-            )
+            print(f"{name:9} d={head_dim:<3} time ~ N^{fit['time']:.2f}, memory ~ N^{fit['memory']:.2f}")
             rows += own
             fits.append(fit)
     result = {"device": before.get("name"), "machine": before | versions()}

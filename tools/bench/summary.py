@@ -12,7 +12,8 @@ SHAPE = ("rows", "cols")
 def compare(timings: list[dict]) -> Iterator[dict]:
     """How many times as fast each variant is as each peer that ran the same problems.
 
-    Returns chapter, variant, head_dim (None: softmax), backward, peer, points, mean (geometric), worst and where.
+    Returns chapter, variant, head_dim (None: softmax), backward, peer, points, mean (geometric), worst and
+    where.
     """
     by_problem: dict[tuple, list[dict]] = {}
     for timing in timings:

@@ -3,16 +3,18 @@
     python3 -m tools.bench.training_step [--contexts N,N,...] [--tokens N] [--rounds R] [--json FILE]
     python3 -m tools.bench.training_step --longest [--memory GIB] [--stride N] [--bound N] [--json FILE]
 
-12 layers, 12 heads of dimension 64, width 768, a vocabulary of 256 bytes: 85 million parameters and the positions. Weights
-are in fp32; autocast makes products and attention bf16. A step is: forward, backward, AdamW. There are `--tokens` tokens
-in a step, whatever the context. The same model runs all kinds of attention in turns, several steps at a time, and the time
-is the host's, from one synchronization to the next: what a training would see.
+12 layers, 12 heads of dimension 64, width 768, a vocabulary of 256 bytes: 85 million parameters and the
+positions. Weights are in fp32; autocast makes products and attention bf16. A step is: forward, backward,
+AdamW. There are `--tokens` tokens in a step, whatever the context. The same model runs all kinds of attention
+in turns, several steps at a time, and the time is the host's, from one synchronization to the next: what a
+training would see.
 
-With --longest, nothing is timed. Instead, with one sequence in a step, the longest context is searched whose step fits into
-the GPU's free memory, or into --memory GiB of it: by bisection, in multiples of --stride.
+With --longest, nothing is timed. Instead, with one sequence in a step, the longest context is searched whose
+step fits into the GPU's free memory, or into --memory GiB of it: by bisection, in multiples of --stride.
 
 Needs PyTorch, a GPU, and: cmake --build --preset cuda --target chapter_libraries
-Exit status: 1 the losses of two kinds of attention differ, 2 the arguments are unusable, 3 no GPU or nothing built.
+Exit status: 1 the losses of two kinds of attention differ, 2 the arguments are unusable, 3 no GPU or nothing
+built.
 """
 
 from __future__ import annotations
@@ -164,7 +166,9 @@ def fits(kind: Kind, context: int) -> bool:
 
 
 def search(kinds: list[Kind], memory: float, stride: int, bound: int) -> dict:
-    """The longest context of each kind of attention. @param memory  GiB for PyTorch's allocator; 0: what is free"""
+    """The longest context of each kind of attention. @param memory  GiB for PyTorch's allocator; 0: what is
+    free
+    """
     empty()
     free, total = torch.cuda.mem_get_info()
     allowed = min(free, memory * 2**30) if memory > 0 else free
@@ -221,13 +225,9 @@ def main() -> int:
     told = "no more than this (default: all that is free)"
     parser.add_argument("--memory", type=float, default=0.0, metavar="GIB", help=told)
     told = "try multiples of this (default 4096)"
-    parser.add_argument(
-        "--stride", type=at_least(1), default=4096, metavar="N", help=told
-    )
+    parser.add_argument("--stride", type=at_least(1), default=4096, metavar="N", help=told)
     told = "try none above this (default 1048576)"
-    parser.add_argument(
-        "--bound", type=at_least(1), default=1 << 20, metavar="N", help=told
-    )
+    parser.add_argument("--bound", type=at_least(1), default=1 << 20, metavar="N", help=told)
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     try:

@@ -12,7 +12,9 @@ from .fragments import HIGH, MINE, WIDE, _cells, _numbers
 
 
 def needed_for_dq() -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """Lane, register -> the two elements of dS^T (key, query) needed there for dS, the operand A of dQ = dS K."""
+    """Lane, register -> the two elements of dS^T (key, query) needed there for dS, the operand A of dQ = dS
+    K.
+    """
     element_of_a = element_of("a", "device")
     places = {}
     for lane in LANES:
@@ -33,7 +35,8 @@ def held_after_s() -> dict[tuple[int, int], list[tuple[int, int]]]:
 
 
 def loaded_transposed(rows: str) -> Received:
-    """What ldmatrix.x4.trans gives each lane in each register of a 16 x 16 tile: row and column of two elements.
+    """What ldmatrix.x4.trans gives each lane in each register of a 16 x 16 tile: row and column of two
+    elements.
 
     @param rows  "row_for_a" or "row_for_b": which lane supplies which address
     """
@@ -88,7 +91,9 @@ def first_query_tile(key: int, seq_q: int, seq_k: int, Br: int, causal: bool) ->
 
 
 def owners() -> str:
-    """Pairs of a query tile and a key tile under a causal mask: which pairs a block of each kind processes."""
+    """Pairs of a query tile and a key tile under a causal mask: which pairs a block of each kind
+    processes.
+    """
     tiles, cell, gap, top = 5, 38, 120, 76
     length, size = tiles * 64, 64
     svg = Svg()
@@ -177,9 +182,7 @@ def shares_of_keys(d: int) -> list[Share]:
     sharing = warps_per_keys(d)
     cols = d // sharing
     return [
-        Share(
-            warp, 0, warp // sharing * WARP_KEYS, warp % sharing * cols, WARP_KEYS, cols
-        )
+        Share(warp, 0, warp // sharing * WARP_KEYS, warp % sharing * cols, WARP_KEYS, cols)
         for warp in range(KEYS // WARP_KEYS * sharing)
     ]
 
@@ -190,9 +193,7 @@ def shares_of_dq(d: int) -> list[Share]:
     col_warps = d // DQ_COLS
     rows = QUERIES * col_warps // warps
     return [
-        Share(
-            warp, 0, warp // col_warps * rows, warp % col_warps * DQ_COLS, rows, DQ_COLS
-        )
+        Share(warp, 0, warp // col_warps * rows, warp % col_warps * DQ_COLS, rows, DQ_COLS)
         for warp in range(warps)
     ]
 
@@ -270,9 +271,7 @@ def training() -> str:
         colour = WARPS[number]
         # float64 is a line; each kernel has a mark at every 16th step, at steps of its own.
         if name.startswith("float64"):
-            points = " ".join(
-                f"{x:.1f},{y:.1f}" for x, y in map(at, range(len(curve)), curve)
-            )
+            points = " ".join(f"{x:.1f},{y:.1f}" for x, y in map(at, range(len(curve)), curve))
             svg.parts.append(
                 f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
             )

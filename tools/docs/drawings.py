@@ -1,5 +1,5 @@
-"""The drawings of the lessons, made from the mappings that the kernels use. The grey of text and lines is readable on
-white and on black.
+"""The drawings of the lessons, made from the mappings that the kernels use. The grey of text and lines is
+readable on white and on black.
 """
 
 from __future__ import annotations
@@ -114,17 +114,13 @@ def mappings() -> str:
     right, shown = 200, 17 * SECTOR
     svg.text(right, 12, "row_per_warp", bold=True)
     count = _sectors_of_warp(per_warp)
-    svg.text(
-        right, 27, f"thread t: row t / 32, column t % 32. A warp: {count} sectors", 11
-    )
+    svg.text(right, 27, f"thread t: row t / 32, column t % 32. A warp: {count} sectors", 11)
     _first_step(svg, right, top, cell, 6, shown, per_warp, 128)
 
     second = top + 6 * cell + 44
     svg.text(right, second - 22, "row_per_block", bold=True)
     count = _sectors_of_warp(per_block)
-    svg.text(
-        right, second - 7, f"thread t: row 0, column t. A warp: {count} sectors", 11
-    )
+    svg.text(right, second - 7, f"thread t: row 0, column t. A warp: {count} sectors", 11)
     _first_step(svg, right, second, cell, 6, shown, per_block, 128)
 
     legend = top + 32 * cell - 16
@@ -245,7 +241,9 @@ def lead() -> str:
 
 
 def on_chip() -> str:
-    """Where on_chip keeps the columns of a row. There are only a few threads, so that they fit the drawing."""
+    """Where on_chip keeps the columns of a row. There are only a few threads, so that they fit the
+    drawing.
+    """
     threads, in_registers_each, in_shared_each = 8, 2, 1
     cols, lead = 115, 3
     # The kernel's own variables: step, and the first columns of thread 0 in shared memory and in the rest.
@@ -282,7 +280,9 @@ def on_chip() -> str:
     y += cell + 20
     note = f"A row of {cols} columns that begins {lead} columns after a multiple of 16 bytes."
     svg.text(label, y, note, 12)
-    note = "Each frame is a float4: 16 aligned bytes, one load. Empty cells belong to the rows before and after."
+    note = (
+        "Each frame is a float4: 16 aligned bytes, one load. Empty cells belong to the rows before and after."
+    )
     svg.text(label, y + 17, note, 12)
     svg.width = max(svg.width, label + step * cell + 100)  # texts do not count
     return svg.render("Where on_chip keeps the columns of a row")
@@ -457,9 +457,7 @@ def shares() -> str:
             for warp in (0, 1):
                 at = (right + warp * shift, y + warp * shift)
                 svg.box(*at, cols * cell, rows * cell, WARPS[warp], 0.28)
-            svg.text(
-                right + cols * cell / 2, y - 6, "O: 64 columns, twice", 11, "middle"
-            )
+            svg.text(right + cols * cell / 2, y - 6, "O: 64 columns, twice", 11, "middle")
         else:
             parts = [(0, (0, 0, cols, rows // 2)), (1, (0, rows // 2, cols, rows))]
             tile(right, y, cols, parts, "O: 64 columns")
@@ -488,11 +486,7 @@ def lane_of(row: int, key: int) -> int:
 
 def rows_and_keys(lane: int) -> tuple[list[int], list[int]]:
     """The rows and the keys whose scores a lane owns."""
-    rows = [
-        row
-        for row in range(WARP_ROWS)
-        if any(lane_of(row, key) == lane for key in range(WARP_KEYS))
-    ]
+    rows = [row for row in range(WARP_ROWS) if any(lane_of(row, key) == lane for key in range(WARP_KEYS))]
     keys = [key for key in range(WARP_KEYS) if lane_of(rows[0], key) == lane]
     return rows, keys
 
@@ -514,9 +508,7 @@ def lane_grid() -> str:
             colour = colours.get(lane, WARPS[0])
             svg.box(x, y, cell, cell, colour, 0.9 if lane in colours else 0.1)
             ink = ON_COLOUR * (lane in colours)
-            svg.text(
-                x + cell / 2, y + cell / 2 + 4, str(lane), 12, "middle", colour=ink
-            )
+            svg.text(x + cell / 2, y + cell / 2 + 4, str(lane), 12, "middle", colour=ink)
     for row_lane in range(ROW_LANES):
         y = top + row_lane * cell + cell / 2 + 4
         svg.text(left - 10, y, f"{row_lane:02b}", 11, "end")
@@ -574,9 +566,7 @@ def outer() -> str:
             shade = 0.9 if lane == mine else 0.1
             svg.box(x, y, 4 * cell, 4 * cell, WARPS[1 if lane == mine else 0], shade)
             ink = ON_COLOUR * (lane == mine)
-            svg.text(
-                x + 2 * cell, y + 2 * cell + 4, str(lane), 11, "middle", colour=ink
-            )
+            svg.text(x + 2 * cell, y + 2 * cell + 4, str(lane), 11, "middle", colour=ink)
     wide, high = 4 * COL_LANES * cell, 4 * ROW_LANES * cell
     for x in range(left, left + keys * cell, wide):
         for y in range(top, top + rows * cell, high):
@@ -621,9 +611,7 @@ class Flights:
         self.groups: list[float] = []  # when each group has landed, in order
         self.copies: list[tuple[str, str, float, float]] = []  # what, stage, from, to
         self.work: list[tuple[str, str, float, float]] = []
-        self.waits: list[
-            tuple[float, int, int]
-        ] = []  # when, pending, unfinished groups
+        self.waits: list[tuple[float, int, int]] = []  # when, pending, unfinished groups
 
     def send(self, *what: tuple[str, str]) -> None:
         """Starts copies as a group, which may be empty. @param what  name and stage of each"""
@@ -704,7 +692,9 @@ def rounds(stages: int, tiles: int) -> list[Round]:
 
 
 def ring() -> str:
-    """The rounds of stages_3 for five tiles: the groups at each wait, and what each stage holds afterwards."""
+    """The rounds of stages_3 for five tiles: the groups at each wait, and what each stage holds
+    afterwards.
+    """
     stages, tiles, row, wide = 3, 5, 26, 74
     groups_at, stages_at, starts_at = 76, 250, 250 + stages * wide + 18
     svg = Svg()
@@ -758,12 +748,13 @@ def ring() -> str:
 
 
 def pipeline() -> str:
-    """Copies and work of four variants of chapter 07 in time, if a copy takes as long as the work on 1.5 tiles."""
+    """Copies and work of four variants of chapter 07 in time, if a copy takes as long as the work on 1.5
+    tiles.
+    """
     tiles, latency, unit, row, left = 6, 1.5, 46, 22, 96
     svg, y = Svg(), 0
     variants = [
-        (f"stages_{n}", staged(n, tiles, latency), [str(stage) for stage in range(n)])
-        for n in (1, 2, 3)
+        (f"stages_{n}", staged(n, tiles, latency), [str(stage) for stage in range(n)]) for n in (1, 2, 3)
     ]
     # Half of the bytes take less time, but not half: part of it is latency.
     variants.append(("split_kv", split(tiles, latency * 2 / 3), ["K", "V"]))
@@ -805,9 +796,7 @@ def walk() -> str:
     svg = Svg()
     for query_tile in range(tiles):
         y = top + query_tile * 2 * cell
-        svg.text(
-            left - 10, y + cell + 4, f"block of query tile {query_tile}", 11, "end"
-        )
+        svg.text(left - 10, y + cell + 4, f"block of query tile {query_tile}", 11, "end")
         first_row_sees, last_row_sees = (
             query_tile * query_rows + 1,
             (query_tile + 1) * query_rows,

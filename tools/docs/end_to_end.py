@@ -1,7 +1,8 @@
 """Tables and the drawing of what was measured through PyTorch: docs/pages/training.md.
 
-Every function takes a parsed file of docs/results/ and returns Markdown, or raises NoSuchMeasurement. The files are those
-of tools/bench/training_step.py, tools/bench/course.py, python/training/train.py and python/tests/random_calls.py.
+Every function takes a parsed file of docs/results/ and returns Markdown, or raises NoSuchMeasurement. The
+files are those of tools/bench/training_step.py, tools/bench/course.py, python/training/train.py and
+python/tests/random_calls.py.
 """
 
 from __future__ import annotations
@@ -37,10 +38,7 @@ def _step_table(data: dict, unit: str, cell: Callable[[dict, dict], str]) -> str
         row = rows[context, name]
         return cell(row, rows[context, BASE]) if row["fits"] else "does not fit"
 
-    lines = [
-        [f"{context:,}", *(shown(context, name) for name in names)]
-        for context in contexts
-    ]
+    lines = [[f"{context:,}", *(shown(context, name) for name in names)] for context in contexts]
     return on_device(data, [f"context, {unit}", *names], lines)
 
 
@@ -66,9 +64,7 @@ def step_tokens(data: dict) -> str:
 
 def step_memory(data: dict) -> str:
     """The peak of a step's memory."""
-    return _step_table(
-        data, "peak in GiB", lambda row, _: f"{row['bytes'] / 2**30:.1f}"
-    )
+    return _step_table(data, "peak in GiB", lambda row, _: f"{row['bytes'] / 2**30:.1f}")
 
 
 def _length(fits: int, fails: int | None) -> str:
@@ -151,9 +147,7 @@ def samples(data: dict, name: str) -> str:
     """What a run's model wrote."""
     for run in data["runs"]:
         if run["run"] == name:
-            text = "".join(
-                c if c.isprintable() or c == "\n" else "\ufffd" for c in run["sample"]
-            )
+            text = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in run["sample"])
             return f"```text\n{text.rstrip()}\n```"
     raise NoSuchMeasurement(f"it has no run {name}")
 
@@ -167,8 +161,7 @@ def random_calls(data: dict) -> str:
     ]
     names = list(dict.fromkeys(key.split()[0] for key in data["largest"]))
     rows = [
-        [dtype, *(f"{data['largest'][f'{name} {dtype}']:.2f}" for name in names)]
-        for dtype in count["dtype"]
+        [dtype, *(f"{data['largest'][f'{name} {dtype}']:.2f}" for name in names)] for dtype in count["dtype"]
     ]
     told = f"{data['device']}, {data['calls']:,} calls, {len(data['wrong'])} wrong results:"
     header = ["largest error / its limit", *names]
@@ -193,9 +186,7 @@ def _smooth(values: list[float]) -> list[tuple[int, float]]:
     return [(end, statistics.mean(values[end - SMOOTH : end])) for end in ends]
 
 
-def _axes(
-    svg: Plot, top: float, height: float, steps: int, ticks: list[float], title: str
-):
+def _axes(svg: Plot, top: float, height: float, steps: int, ticks: list[float], title: str):
     """Draws axes and returns a function from a step and a value to a place."""
     left, width = 52, 560
     low, high = ticks[0], ticks[-1]
@@ -243,8 +234,7 @@ def training_curves() -> str:
         svg.text(506, y + 4, name, 11)
     others = {name: values for name, values in curves.items() if name != "sdpa"}
     differences = {
-        name: _smooth([a - b for a, b in zip(values, base, strict=True)])
-        for name, values in others.items()
+        name: _smooth([a - b for a, b in zip(values, base, strict=True)]) for name, values in others.items()
     }
     most = max(abs(y) for points in differences.values() for _, y in points)
     tick = max(0.01, round(most * 1.05, 2))
@@ -252,9 +242,7 @@ def training_curves() -> str:
     place = _axes(svg, 330, 130, steps, ticks, "difference from sdpa, nats per byte")
     for number, (name, points) in enumerate(differences.items()):
         dash = ("", "7 3", "2 3", "5 2")[number % 4]
-        svg.line(
-            [place(*point) for point in points], COLOURS.get(name, GREY), 1.4, dash
-        )
+        svg.line([place(*point) for point in points], COLOURS.get(name, GREY), 1.4, dash)
     svg.text(330, 496, "step", 11, "middle")
     svg.width = 640
     return svg.render(f"Losses of a GPT with different attention, {data['device']}")

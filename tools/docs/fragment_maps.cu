@@ -1,14 +1,16 @@
 /// @file
-/// Prints the maps of the tensor cores' fragments as JSON, for drawings, notebooks and tests: which lane holds which
-/// element, which row it passes to ldmatrix, and where a layout puts the elements of a tile.
+/// Prints the maps of the tensor cores' fragments as JSON, for drawings, notebooks and tests: which lane
+/// holds which element, which row it passes to ldmatrix, and where a layout puts the elements of a tile.
 ///
-///   {"chapter": {"element_of_a": [[[row, col], ... by element], ... by lane], "element_of_b", "element_of_c",
+///   {"chapter": {"element_of_a": [[[row, col], ... by element], ... by lane], "element_of_b",
+///   "element_of_c",
 ///                "row_for_a": [[row, col], ... by lane], "row_for_b",
-///                "RowMajor": {"32": [[offset, ... by column], ... by row], "64", "128", "256"}, "Padded", "Swizzled"},
+///                "RowMajor": {"32": [[offset, ... by column], ... by row], "64", "128", "256"}, "Padded",
+///                "Swizzled"},
 ///    "device": {the same}}
 ///
-/// "chapter": the maps written out in chapter 06, or in a learner's copy of its kernel.cuh, with which ./learn look
-/// compiles this file; "device": those that later chapters include.
+/// "chapter": the maps written out in chapter 06, or in a learner's copy of its kernel.cuh, with which
+/// ./learn look compiles this file; "device": those that later chapters include.
 #include <cstdio>
 
 #include "06_tensor_core_mma/kernel.cuh"

@@ -1,5 +1,5 @@
-"""Which lane holds what in chapter 06: the maps of its kernel.cuh, as tools/docs/fragment_maps.cu prints them, and
-what follows from such maps.
+"""Which lane holds what in chapter 06: the maps of its kernel.cuh, as tools/docs/fragment_maps.cu prints
+them, and what follows from such maps.
 
 The notebooks load this file by its path, so it imports nothing but the standard library.
 """
@@ -52,20 +52,22 @@ def printed(program: str) -> dict:
 
 
 def maps(source: str = "chapter") -> dict:
-    """All maps, by name. @param source  "chapter": as written out in chapter 06, or "device": from common/device"""
+    """All maps, by name. @param source  "chapter": as written out in chapter 06, or "device": from
+    common/device
+    """
     return printed(PROGRAM)[source]
 
 
-def element_of(
-    matrix: str, source: str = "chapter"
-) -> Callable[[int, int], tuple[int, int]]:
+def element_of(matrix: str, source: str = "chapter") -> Callable[[int, int], tuple[int, int]]:
     """Lane, number of the element -> row, column of A, B or C."""
     elements = maps(source)[f"element_of_{matrix}"]
     return lambda lane, i: tuple(elements[lane][i])
 
 
 def row_for(rows: str, source: str = "chapter") -> Address:
-    """Lane -> row, column of the element whose address it passes to ldmatrix. @param rows  "row_for_a" or "row_for_b" """
+    """Lane -> row, column of the element whose address it passes to ldmatrix. @param rows  "row_for_a" or
+    "row_for_b"
+    """
     places = maps(source)[rows]
     return lambda lane: tuple(places[lane])
 
@@ -73,8 +75,8 @@ def row_for(rows: str, source: str = "chapter") -> Address:
 def received(address: Address, transposed: bool = False) -> Received:
     """What ldmatrix.x4 gives each lane in each register: the places of two elements of the tile.
 
-    Lanes 8 * i to 8 * i + 7 supply the rows of matrix i, which goes to register i. Lane 4 * g + t receives elements
-    2 * t and 2 * t + 1 of row g of each matrix; of column g if it is transposed.
+    Lanes 8 * i to 8 * i + 7 supply the rows of matrix i, which goes to register i. Lane 4 * g + t receives
+    elements 2 * t and 2 * t + 1 of row g of each matrix; of column g if it is transposed.
     """
 
     def element(matrix: int, row: int, col: int) -> Place:
@@ -86,8 +88,7 @@ def received(address: Address, transposed: bool = False) -> Received:
         g, pair = lane // 4, (lane % 4 * 2, lane % 4 * 2 + 1)
         for register in range(4):
             places[lane, register] = [
-                element(register, at, g) if transposed else element(register, g, at)
-                for at in pair
+                element(register, at, g) if transposed else element(register, g, at) for at in pair
             ]
     return places
 

@@ -1,4 +1,6 @@
-"""The drawings of chapter 06, made from the maps in its kernel.cuh, and the same drawings of a learner's maps."""
+"""The drawings of chapter 06, made from the maps in its kernel.cuh, and the same drawings of a learner's
+maps.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,9 @@ def _cells(svg, x, y, places, text, colour, mine, rows=1, cols=1, wrong=False):
     shade = 0.9 if mine else 0.2
     svg.box(left, top, cols * WIDE, rows * HIGH, colour, shade)
     if wrong:  # inside of the box, so that no neighbour covers it
-        svg.box(
-            left + 1, top + 1, cols * WIDE - 2, rows * HIGH - 2, "none", 1, WRONG, 1.4
-        )
+        svg.box(left + 1, top + 1, cols * WIDE - 2, rows * HIGH - 2, "none", 1, WRONG, 1.4)
     middle = top + rows * HIGH / 2 + 3.5
-    svg.text(
-        left + cols * WIDE / 2, middle, text, 9.5, "middle", mine, ON_COLOUR * mine
-    )
+    svg.text(left + cols * WIDE / 2, middle, text, 9.5, "middle", mine, ON_COLOUR * mine)
 
 
 def _numbers(svg, x, y, rows, cols):
@@ -140,9 +138,7 @@ def ldmatrix() -> str:
         ("row_for_a", "Q for A", "rows: queries"),
         ("row_for_b", "K for B", "rows: keys"),
     ):
-        svg.text(
-            left, y - 32, f"{name}: which lane supplies the address", 12, bold=True
-        )
+        svg.text(left, y - 32, f"{name}: which lane supplies the address", 12, bold=True)
         svg.text(left, y - 17, f"{what}, columns: of the head", 11)
         _addresses(svg, left, y, row_for(rows))
         svg.text(right, y - 32, "which lane receives the elements", 12, bold=True)
@@ -183,7 +179,9 @@ def transposed() -> str:
 
 
 def value_quarters() -> str:
-    """ldmatrix.x4.trans on V: which quarter goes to which register, and the two operands B that the registers are."""
+    """ldmatrix.x4.trans on V: which quarter goes to which register, and the two operands B that the registers
+    are.
+    """
     svg, top, left, gap = Svg(), 66, 24, 20
     right = left + 16 * WIDE + 64
     address = row_for("row_for_a")
@@ -284,7 +282,9 @@ def hits_of(offset: Callable[[int, int], int], chunk: int) -> list[int]:
 
 
 def _banks(svg, x, top, name, offset, cols, chunk, right=None):
-    """In which banks the chunks of eight rows are. @param right  the correct layout, if `offset` may differ from it"""
+    """In which banks the chunks of eight rows are. @param right  the correct layout, if `offset` may differ
+    from it
+    """
     cell = BANK_CELL
     svg.text(x, 12, name, 12, bold=True)
     for row in range(8):
@@ -357,7 +357,9 @@ def _elements(svg, x, y, places: Received, right: Received):
 
 
 def compared_rows(name: str, right: Address, own: Address, transposed: bool) -> str:
-    """A learner's map from lanes to addresses below the correct one, each with what ldmatrix.x4 makes of it."""
+    """A learner's map from lanes to addresses below the correct one, each with what ldmatrix.x4 makes of
+    it.
+    """
     svg, left, y = Svg(), 24, 50
     beside = left + 16 * WIDE + 60
     correct = received(right, transposed)
@@ -384,19 +386,17 @@ Offset = Callable[[int, int], int]  # row, column -> position in the tile
 
 
 def compared_layouts(name: str, right: Offset, own: Offset, cols: int) -> str:
-    """A learner's layout of a tile next to the correct one. Orange: the chunk with the most bank conflicts."""
+    """A learner's layout of a tile next to the correct one. Orange: the chunk with the most bank
+    conflicts.
+    """
     svg, top = Svg(), 66
     chunk = max(range(min(cols // 8, 8)), key=lambda part: max(hits_of(own, part)))
-    for number, (whose, offset) in enumerate(
-        (("as it should be", right), ("yours", own))
-    ):
+    for number, (whose, offset) in enumerate((("as it should be", right), ("yours", own))):
         x = 44 + number * (8 * BANK_CELL + 54)
         _banks(svg, x, top, f"{name}, {whose}", offset, cols, chunk, right)
     _bank_rows(svg, top)
     y = top + 8 * BANK_CELL + 18
-    svg.text(
-        0, y, f"Numbers are chunks: 8 columns, 16 bytes. Orange: chunk {chunk}.", 11
-    )
+    svg.text(0, y, f"Numbers are chunks: 8 columns, 16 bytes. Orange: chunk {chunk}.", 11)
     svg.box(0, y + 9, 10, 10, line=WRONG, thick=1.4)
     svg.text(15, y + 18, "at another place than in the chapter's layout", 11)
     svg.width = max(svg.width, 520)
@@ -409,16 +409,12 @@ Chunk = list[int] | str | None  # row and column of its source, "zeros", or noth
 def compared_copies(name: str, right: list[list[Chunk]], own: list[list[Chunk]]) -> str:
     """What a learner's copy puts into each chunk of a tile, next to what belongs there."""
     svg, top, cols = Svg(), 66, 3  # of a chunk's box, in those of an element
-    for number, (whose, chunks) in enumerate(
-        (("as it should be", right), ("yours", own))
-    ):
+    for number, (whose, chunks) in enumerate((("as it should be", right), ("yours", own))):
         x = 24 + number * (len(right[0]) * cols * WIDE + 40)
         svg.text(x, 12, f"{name}, {whose}", 12, bold=True)
         svg.text(x, 28, "row, column of the matrix", 11)
         for chunk in range(len(right[0])):
-            svg.text(
-                x + (chunk + 0.5) * cols * WIDE, top - 3, str(8 * chunk), 8, "middle"
-            )
+            svg.text(x + (chunk + 0.5) * cols * WIDE, top - 3, str(8 * chunk), 8, "middle")
         for row, sources in enumerate(chunks):
             svg.text(x - 4, top + row * HIGH + 12, str(row), 8, "end")
             for chunk, source in enumerate(sources):

@@ -156,7 +156,9 @@ class Turn:
 
 
 def turns_of_ring(stages: int, tiles: int, copy: float, work: float) -> list[Turn]:
-    """What happens with each tile, if a copy takes `copy`, however many are in flight, and consumers `work`."""
+    """What happens with each tile, if a copy takes `copy`, however many are in flight, and consumers
+    `work`.
+    """
     producer, consumer = Place(stages), Place(stages)
     turns: list[Turn] = []
     free = [0.0] * stages
@@ -188,11 +190,7 @@ def turns_of_ring(stages: int, tiles: int, copy: float, work: float) -> list[Tur
 def phases(ends: list[float], until: float) -> list[tuple[int, float, float]]:
     """The phases of a barrier: parity, begin, end. @param ends  when each was complete"""
     edges = [0.0, *ends, until]
-    return [
-        (n % 2, begin, end)
-        for n, (begin, end) in enumerate(pairwise(edges))
-        if end > begin
-    ]
+    return [(n % 2, begin, end) for n, (begin, end) in enumerate(pairwise(edges)) if end > begin]
 
 
 def full_empty() -> str:
@@ -290,8 +288,8 @@ class Job:
 
 @dataclass
 class Machine:
-    """Units that divide their time equally among the consumers with work for them. A consumer's products run in
-    order."""
+    """Units that divide their time equally among the consumers with work for them. A consumer's products run
+    in order."""
 
     jobs: list[Job] = field(default_factory=list)
     now: float = 0.0
@@ -412,10 +410,7 @@ def busy_time(jobs: list[Job]) -> float:
     return sum(
         end - begin
         for begin, end in pairwise(edges)
-        if any(
-            job.unit == "products" and job.begin <= begin and end <= job.end
-            for job in jobs
-        )
+        if any(job.unit == "products" and job.begin <= begin and end <= job.end for job in jobs)
     )
 
 
@@ -440,9 +435,7 @@ def draw_jobs(
             svg.text(x + width / 2, y + 12.5, words, size, "middle")
 
 
-def draw_tensor_cores(
-    svg: Svg, jobs: list[Job], left: float, y: float, unit: float
-) -> None:
+def draw_tensor_cores(svg: Svg, jobs: list[Job], left: float, y: float, unit: float) -> None:
     """A row that shows when some product runs."""
     svg.text(left - 8, y + 12, "tensor cores", 11, "end")
     for job in jobs:
@@ -474,9 +467,7 @@ def timeline() -> str:
             for kind in ("products", "softmax"):
                 words = f"consumer {consumer}" if kind == "products" else "softmax"
                 svg.text(left - 8, y + 14, words, 11, "end")
-                own = [
-                    job for job in jobs if (job.consumer, job.unit) == (consumer, kind)
-                ]
+                own = [job for job in jobs if (job.consumer, job.unit) == (consumer, kind)]
                 draw_jobs(svg, own, left, y, unit, look)
                 y += TIMELINE_ROW
             y += 3

@@ -32,7 +32,9 @@ OPERATIONS_PER_CYCLE = 4096  # of the tensor cores of a multiprocessor
 
 @dataclass(frozen=True)
 class Sizes:
-    """Tiles for a head dimension, as KeyTiles in choices.cuh has them. Numbers are those of a consumer's step."""
+    """Tiles for a head dimension, as KeyTiles in choices.cuh has them. Numbers are those of a consumer's
+    step.
+    """
 
     head_dim: int
     queries: int  # Br
@@ -338,7 +340,9 @@ def schedules(tiles: int) -> dict[str, list[Job]]:
 
 
 def waits_for_other(jobs: list[Job], consumer: int) -> list[tuple[float, float]]:
-    """When a consumer waits for the dS of the other: between its own dS, or dV if that ends later, and its dQ."""
+    """When a consumer waits for the dS of the other: between its own dS, or dV if that ends later, and its
+    dQ.
+    """
     at = {job.name: job for job in jobs if job.consumer == consumer}
     decoupled = "0" in at
     found = []
@@ -359,8 +363,7 @@ def copies(jobs: list[Job], tiles: int) -> list[float]:
     """
     at = {(job.consumer, job.name): job for job in jobs}
     return [
-        max(at[consumer, f"S {tile - 1}"].end for consumer in range(CONSUMERS))
-        for tile in range(2, tiles)
+        max(at[consumer, f"S {tile - 1}"].end for consumer in range(CONSUMERS)) for tile in range(2, tiles)
     ]
 
 
@@ -401,9 +404,7 @@ def consumers() -> str:
                         x, width = left + begin * unit, (end - begin) * unit
                         svg.box(x, y, width, TIMELINE_ROW - 3, "none", 1, WARPS[1], 1.2)
                         svg.text(x + width / 2, y + 12.5, "waits", 9, "middle")
-                own = [
-                    job for job in jobs if (job.consumer, job.unit) == (consumer, kind)
-                ]
+                own = [job for job in jobs if (job.consumer, job.unit) == (consumer, kind)]
                 draw_jobs(svg, own, left, y, unit, look)
                 y += TIMELINE_ROW
             y += 3
@@ -428,9 +429,7 @@ def consumers() -> str:
 def sizes_in_source() -> dict[int, int]:
     """Queries of a step for each head dimension, as choices.cuh says."""
     source = (CHAPTER / "choices.cuh").read_text(encoding="utf-8")
-    limit, below, above = re.search(
-        r"int Br = kHeadDim <= (\d+) \? (\d+) : (\d+);", source
-    ).groups()
+    limit, below, above = re.search(r"int Br = kHeadDim <= (\d+) \? (\d+) : (\d+);", source).groups()
     return {d: int(below) if d <= int(limit) else int(above) for d in SIZES}
 
 

@@ -1,4 +1,6 @@
-"""The drawing of docs/pages/journey.md: how a call travels from argv to the table, and which folder owns each step."""
+"""The drawing of docs/pages/journey.md: how a call travels from argv to the table, and which folder owns each
+step.
+"""
 
 from __future__ import annotations
 
@@ -183,9 +185,7 @@ def journey() -> str:
     svg.text(12, 20, "argv", 13, bold=True)
     words = "build/sim/bin/ch04_tiled_v1 --variant bc_max --seq-q 130 --seq-k 131"
     svg.text(12, 37, words, 11)
-    svg.text(
-        12, 53, "tools/learn: ./learn run 04 starts the same program", 11, bold=True
-    )
+    svg.text(12, 53, "tools/learn: ./learn run 04 starts the same program", 11, bold=True)
     for step in STEPS:
         x, y = step.left, _top(step.row)
         svg.box(x, y, step.right - x, HEIGHT, step.colour, 0.18, step.colour, 1)

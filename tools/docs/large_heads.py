@@ -78,7 +78,8 @@ def of_standard(length: int, head_dim: int) -> int:
     return 2 * (4 * length * head_dim + 4 * length**2) + 4 * length
 
 
-# --- who holds what ------------------------------------------------------------------------------------------
+# --- who holds what
+# ------------------------------------------------------------------------------------------
 
 
 def scored_by(tiles: Tiles, block: int, key: int) -> int | None:
@@ -90,7 +91,9 @@ def scored_by(tiles: Tiles, block: int, key: int) -> int | None:
 
 
 def shares() -> str:
-    """Who computes which scores and has which columns of O, at 1024 columns, in the three steps of the lesson."""
+    """Who computes which scores and has which columns of O, at 1024 columns, in the three steps of the
+    lesson.
+    """
     svg, width, high = Svg(), 1024, 22
     keys, left, scale = 256, 150, 0.28
     o_left = left + keys * 0.6 + 36
@@ -143,10 +146,7 @@ def shares() -> str:
 
 def order_of_values(tiles: Tiles, block: int) -> list[int]:
     """The first keys of the slices of V, in the order of load_v()."""
-    return [
-        (block * tiles.block_keys + key) % tiles.keys
-        for key in range(0, tiles.keys, SLICE)
-    ]
+    return [(block * tiles.block_keys + key) % tiles.keys for key in range(0, tiles.keys, SLICE)]
 
 
 def exchange() -> str:
@@ -171,9 +171,7 @@ def exchange() -> str:
                 "middle",
                 colour=ON_COLOUR if own else "",
             )
-            svg.text(
-                left + side / 2, 101, "computed" if own else "received", 10, "middle"
-            )
+            svg.text(left + side / 2, 101, "computed" if own else "received", 10, "middle")
         svg.text(x, 128, "slices of V, in the order of the products:", 11)
         wide = block_width / (tiles.keys // SLICE)
         for number, key in enumerate(order_of_values(tiles, block)):
@@ -211,7 +209,8 @@ def exchange() -> str:
     return svg.render("P of a tile in the two blocks of a cluster")
 
 
-# --- bytes ----------------------------------------------------------------------------------------------------
+# --- bytes
+# ----------------------------------------------------------------------------------------------------
 
 WIDTHS = (64, 128, 256, 512, 1024)
 

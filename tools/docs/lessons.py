@@ -12,9 +12,9 @@ A block is the text between two lines of this form:
 KIND and ARGUMENTS are one of
 
     code: FILE NAME [with comment] [from "TEXT"] [to "TEXT"]
-        a function, struct or array of FILE (in the lesson's folder, or else a path from the root), with the task
-        of an exercise instead of its solution; or only the lines from the first that contains one TEXT to the
-        next that contains the other. FILE may also be Python
+        a function, struct or array of FILE (in the lesson's folder, or else a path from the root), with the
+        task of an exercise instead of its solution; or only the lines from the first that contains one TEXT
+        to the next that contains the other. FILE may also be Python
     exercises: FILE
         the exercises in FILE, with the hints from the exercises.toml next to it inside a fold
     solution: FILE N [from "TEXT"] [to "TEXT"]
@@ -22,27 +22,28 @@ KIND and ARGUMENTS are one of
     open: PROGRAM
         the chapter's open exercises, with the counts of its own kernels from the program's JSON
     output: COMMAND
-        COMMAND and its output. It runs in the root and begins with build/sim/bin/, or for a program with several
-        ranks, with mpirun --quiet -n P build/sim/bin/
+        COMMAND and its output. It runs in the root and begins with build/sim/bin/, or for a program with
+        several ranks, with mpirun --quiet -n P build/sim/bin/
     counters: COMMAND
         requests and sectors of each variant, from the JSON of such a command
     blocks: COMMAND
         the shared memory that a block of each variant needs, from the JSON of such a command, and how many
         blocks fit on a multiprocessor
     onchip: COMMAND [beside FILE PLAN HEAD_DIM]
-        what each variant demands of shared memory and tensor cores, from the same JSON; with `beside`, also the
-        measured speed of the variants without a mask, as with tflops below
+        what each variant demands of shared memory and tensor cores, from the same JSON; with `beside`, also
+        the measured speed of the variants without a mask, as with tflops below
     learn: run [NN..]
         the table of `./learn run`, for all or these chapters, on the bundled input, on the simulator
     race: CHAPTER[/FILE] N [VARIANT [OPTIONS]]
-        the simulator's report when it skips the N-th barrier of FILE (default kernel.cuh), a __syncthreads() or a
-        barrier_cluster_wait(), for all variants or for one, on the usual problem or another one
+        the simulator's report when it skips the N-th barrier of FILE (default kernel.cuh), a __syncthreads()
+        or a barrier_cluster_wait(), for all variants or for one, on the usual problem or another one
     planted: NAME [FIRST to LAST]
         the simulator's report on a planted mistake, or these lines of it, counted from 1. It comes from
         docs/results/mistakes_simulator.json, which tools/docs/planted.py writes
     drawing: NAME "TEXT"
         a drawing from tools/docs/drawings.py, fragments.py, plots.py, backward.py, hopper.py,
-        hopper_backward.py, masks.py, large_heads.py, ring.py or journey.py, written to NAME.svg next to the lesson. TEXT describes it in words
+        hopper_backward.py, masks.py, large_heads.py, ring.py or journey.py, written to NAME.svg next to the
+        lesson. TEXT describes it in words
     views: NN|all
         the prepared views of a chapter, or of all, from the chapters' watch.toml
     results: FILE speed [CHAPTER]
@@ -59,11 +60,11 @@ KIND and ARGUMENTS are one of
     results: FILE standing [sustained]
     results: FILE[+FILE..] chapters
     results: FILE passes NN/FORWARD NN/BACKWARD PEER [sustained]
-        the same for files of tools/profile/attention_results.py: a plan of tools/bench/plans.py; the counts of the
-        simulator and of Nsight Compute for a chapter's variants on the N-th of its problems (`copies`: of what the copy
-        engine brings, from a file of tools/profile/hopper_results.py), or for all variants on all
-        problems; geometric means of the speed relative to each peer, for the last variants or for one per chapter; or
-        both passes together
+        the same for files of tools/profile/attention_results.py: a plan of tools/bench/plans.py; the counts
+        of the simulator and of Nsight Compute for a chapter's variants on the N-th of its problems (`copies`:
+        of what the copy engine brings, from a file of tools/profile/hopper_results.py), or for all variants
+        on all problems; geometric means of the speed relative to each peer, for the last variants or for one
+        per chapter; or both passes together
     results: FILE scaling
         time and memory against the length, from tools/bench/scaling.py
     results: FILE layouts forward|backward
@@ -91,12 +92,13 @@ KIND and ARGUMENTS are one of
     results: FILE hazards
         the findings of tests/soak/sanitize.py in the chapters, and in the kernels of hazards.cu
 
-It also checks the relative links and images of the files, and that a lesson prints no line of a solution outside of
-folds.
+It also checks the relative links and images of the files, and that a lesson prints no line of a solution
+outside of folds.
 
 Blocks of a chapter that runs as several processes stay as they are where its program is not built.
 
-Exit status: 1 a block is out of date, a link leads nowhere or a solution is given away, 2 a block cannot be made.
+Exit status: 1 a block is out of date, a link leads nowhere or a solution is given away, 2 a block cannot be
+made.
 """
 
 from __future__ import annotations
@@ -195,7 +197,9 @@ VARIABLE = re.compile(r"(\w+)\s*(?:\[[^\]]*\])?\s*(?:=|$)")
 
 @dataclass(frozen=True)
 class Item:
-    """A function, type or variable at namespace level. Lines count from 0; `end` is the line after the last."""
+    """A function, type or variable at namespace level. Lines count from 0; `end` is the line after the
+    last.
+    """
 
     name: str
     comment: int  # the first line of the comment above it
@@ -268,9 +272,7 @@ def _line_with(lines: list[str], text: str, first: int, where: str) -> int:
     raise BlockError(f'{where} has no line with "{text}"')
 
 
-def _lines_between(
-    lines: list[str], start: str | None, stop: str | None, where: str
-) -> str:
+def _lines_between(lines: list[str], start: str | None, stop: str | None, where: str) -> str:
     """The lines from the first that contains `start` to the next that contains `stop`; None for all lines.
 
     If brackets are still open in the last line, the quote continues until they are closed.
@@ -339,8 +341,7 @@ def escaped(text: str) -> str:
     """The text, escaped so that nothing in it is Markdown except code between backticks."""
     parts = re.split(r"(`[^`]+`)", text)
     return "".join(
-        part if at % 2 else re.sub(r"([\\`*_<>\[\]])", r"\\\1", part)
-        for at, part in enumerate(parts)
+        part if at % 2 else re.sub(r"([\\`*_<>\[\]])", r"\\\1", part) for at, part in enumerate(parts)
     )
 
 
@@ -377,9 +378,7 @@ def make_exercises(tree: Tree, folder: Path, arguments: str) -> Made:
 
 
 def make_solution(tree: Tree, folder: Path, arguments: str) -> Made:
-    match = re.fullmatch(
-        r'(\S+) (\d+)(?: from "([^"]*)")?(?: to "([^"]*)")?', arguments
-    )
+    match = re.fullmatch(r'(\S+) (\d+)(?: from "([^"]*)")?(?: to "([^"]*)")?', arguments)
     if not match:
         raise BlockError('must be FILE N [from "TEXT"] [to "TEXT"]')
     file, number, start, stop = match.groups()
@@ -468,9 +467,7 @@ def output_of(tree: Tree, command: str) -> str:
 def json_of(tree: Tree, command: str, *options: str) -> dict:
     """The JSON of a chapter's program."""
     try:
-        return json.loads(
-            right_run_of(tree, shlex.join([*shlex.split(command), *options])).data
-        )
+        return json.loads(right_run_of(tree, shlex.join([*shlex.split(command), *options])).data)
     except ValueError:
         raise BlockError(f"{command} --json - prints no JSON") from None
 
@@ -499,7 +496,8 @@ def make_counters(tree: Tree, folder: Path, arguments: str) -> Made:
     return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
 
 
-# Shared memory of a multiprocessor, and the share of each block's that the driver reserves: CUDA C++ Programming Guide.
+# Shared memory of a multiprocessor, and the share of each block's that the driver reserves: CUDA C++
+# Programming Guide.
 SHARED_BYTES = {"A100": 164 * 1024, "H100": 228 * 1024}
 RESERVED_BYTES = 1024
 
@@ -588,9 +586,7 @@ def line_of_barrier(tree: Tree, file: str, number: int) -> int:
     if not kernel.is_file():
         raise BlockError(f"there is no chapters/{file}")
     lines = kernel.read_text(encoding="utf-8").splitlines()
-    barriers = [
-        n for n, line in enumerate(lines, 1) if BARRIER.search(line.split("//")[0])
-    ]
+    barriers = [n for n, line in enumerate(lines, 1) if BARRIER.search(line.split("//")[0])]
     if not 1 <= number <= len(barriers):
         count = f"{file} has {len(barriers)} barriers"
         raise BlockError(f"{count}: there is no barrier {number}")
@@ -598,13 +594,9 @@ def line_of_barrier(tree: Tree, file: str, number: int) -> int:
 
 
 def make_race(tree: Tree, folder: Path, arguments: str) -> Made:
-    match = re.fullmatch(
-        r"(\w+)(?:/([\w.]+))? (\d+)(?: (\w+)((?: --[\w-]+ \w+)*))?", arguments
-    )
+    match = re.fullmatch(r"(\w+)(?:/([\w.]+))? (\d+)(?: (\w+)((?: --[\w-]+ \w+)*))?", arguments)
     if not match:
-        raise BlockError(
-            "must be CHAPTER N [VARIANT [OPTIONS]], or CHAPTER/FILE N [VARIANT [OPTIONS]]"
-        )
+        raise BlockError("must be CHAPTER N [VARIANT [OPTIONS]], or CHAPTER/FILE N [VARIANT [OPTIONS]]")
     chapter, number = match[1], int(match[3])
     variant = (match[4] or "all") + (match[5] or "")
     file = f"{chapter}/{match[2] or 'kernel.cuh'}"
@@ -643,9 +635,7 @@ def make_drawing(tree: Tree, folder: Path, arguments: str) -> Made:
     name, text = match.groups()
     if name not in DRAWINGS:
         known = ", ".join(DRAWINGS)
-        raise BlockError(
-            f"tools/docs/drawings.py does not draw {name}: must be one of {known}"
-        )
+        raise BlockError(f"tools/docs/drawings.py does not draw {name}: must be one of {known}")
     try:
         drawing = DRAWINGS[name]()
     except fragment_maps.NotBuilt as error:
@@ -692,17 +682,11 @@ RESULTS = {
             measured.sustained(data) if sustained else data, (forward, backward), peer
         )
     ),
-    r"counters (\w+) (\d+)": lambda data, chapter, number: measured.counters(
-        data, chapter, int(number)
-    ),
-    r"copies (\w+) (\d+)": lambda data, chapter, number: measured.copies(
-        data, chapter, int(number)
-    ),
+    r"counters (\w+) (\d+)": lambda data, chapter, number: measured.counters(data, chapter, int(number)),
+    r"copies (\w+) (\d+)": lambda data, chapter, number: measured.copies(data, chapter, int(number)),
     **end_to_end.VIEWS,
 }
-NOT_MEASURED = (
-    "*This has not been measured yet: the results will be in `docs/results/{}`.*"
-)
+NOT_MEASURED = "*This has not been measured yet: the results will be in `docs/results/{}`.*"
 UNMENTIONED = ("longest_context",)  # blocks that are empty until there are results
 
 
@@ -719,19 +703,14 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
         )
     folder = tree.root / "docs" / "results"
     try:
-        data = [
-            json.loads((folder / name).read_text(encoding="utf-8"))
-            for name in file.split("+")
-        ]
+        data = [json.loads((folder / name).read_text(encoding="utf-8")) for name in file.split("+")]
         return Made(show(*data, *match.groups()))
     except FileNotFoundError as error:
         if view in UNMENTIONED:
             return Made("")
         return Made(NOT_MEASURED.format(Path(error.filename).name))
     except (ValueError, KeyError, TypeError) as error:
-        raise BlockError(
-            f"docs/results/{file} has a different format: {error!r}"
-        ) from None
+        raise BlockError(f"docs/results/{file} has a different format: {error!r}") from None
     except measured.NoSuchMeasurement as error:
         raise BlockError(f"docs/results/{file}: {error}") from None
 
@@ -753,10 +732,7 @@ def _views_of_all(chapters: list[project.Chapter]) -> str:
     """The list of all views, with a heading for each chapter."""
     parts = []
     for chapter in chapters:
-        listed = [
-            _view_text(view, "", f'<a id="view-{view.name}"></a>')
-            for view in views.of(chapter).views
-        ]
+        listed = [_view_text(view, "", f'<a id="view-{view.name}"></a>') for view in views.of(chapter).views]
         heading = f"### {chapter.number} {chapter.title}"
         parts += ["\n".join([heading, "", *listed])] if listed else []
     return "\n\n".join(parts)
@@ -775,9 +751,7 @@ def make_views(tree: Tree, folder: Path, arguments: str) -> Made:
     if not found:
         raise BlockError(f"there is no chapter {arguments} with a {views.NAME}")
     page = os.path.relpath(tree.root / WATCHING, folder)
-    other = (
-        "--rows 5" if int(arguments) < project.FIRST_ATTENTION_CHAPTER else "--causal"
-    )
+    other = "--rows 5" if int(arguments) < project.FIRST_ATTENTION_CHAPTER else "--causal"
     text = (
         f"**Watch it run.** Each of these pages shows a recorded block of the chapter's kernels, solutions included, "
         f"and opens at the moment in question ([how to read them]({page})). `./learn watch {arguments} {other}` "
@@ -847,9 +821,7 @@ def blocks_of(lines: list[str]) -> list[Block]:
             kind, arguments = match.groups()
             if kind not in MAKERS:
                 known = ", ".join(MAKERS)
-                raise BlockError(
-                    f"there is no block {kind}: must be one of {known}", at
-                )
+                raise BlockError(f"there is no block {kind}: must be one of {known}", at)
             end = at + 1
             while end < len(lines) and lines[end].strip() != CLOSE:
                 if OPEN.fullmatch(lines[end].strip()):
@@ -867,7 +839,9 @@ MEASURED_ERROR = re.compile(r"\d(?:\.\d)?e-?\d+(?= ?/)")
 
 
 def same(old: str, new: str) -> bool:
-    """Whether texts are equal apart from spaces and rounding errors ("4.4e-7/3.2e-6"), which depend on the libc's expf."""
+    """Whether texts are equal apart from spaces and rounding errors ("4.4e-7/3.2e-6"), which depend on the
+    libc's expf.
+    """
 
     def essence(text: str) -> list[str]:
         return MEASURED_ERROR.sub("error", text).split()
@@ -875,9 +849,7 @@ def same(old: str, new: str) -> bool:
     return essence(old) == essence(new) if MEASURED_ERROR.search(new) else old == new
 
 
-LINK = re.compile(
-    r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|(?:src|href)=\"([^\"]+)\""
-)
+LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|(?:src|href)=\"([^\"]+)\"")
 
 
 def broken_links(path: Path, lines: list[str]) -> list[tuple[int, str]]:
@@ -897,8 +869,8 @@ def broken_links(path: Path, lines: list[str]) -> list[tuple[int, str]]:
 def given_away(path: Path, lines: list[str]) -> list[tuple[int, str]]:
     """Where the open part of a lesson prints a solution of its chapter: line (from 0) and what it prints.
 
-    A line counts if it has 12 characters or more, without white space and comments, and occurs nowhere else in
-    the files with exercises. A barrier alone, such as __syncwarp(), does not count.
+    A line counts if it has 12 characters or more, without white space and comments, and occurs nowhere else
+    in the files with exercises. A barrier alone, such as __syncwarp(), does not count.
     """
     if path.name != "README.md" or not (path.parent / sheet.NAME).is_file():
         return []
@@ -907,9 +879,7 @@ def given_away(path: Path, lines: list[str]) -> list[tuple[int, str]]:
     def bare(line: str) -> str:
         return re.sub(r"\s+", "", line.split("//")[0])
 
-    elsewhere = "\n".join(
-        bare(line) for text in chapter.texts.values() for line in regions.outside(text)
-    )
+    elsewhere = "\n".join(bare(line) for text in chapter.texts.values() for line in regions.outside(text))
     secrets = {
         code: f"the solution of exercise {region.number}"
         for region in chapter.regions
@@ -951,9 +921,7 @@ def process(tree: Tree, path: Path, check: bool, pool: ThreadPoolExecutor) -> Fi
         findings.errors.append(f"{shown}:{at + 1}: {message}")
         blocks = []
 
-    making = [
-        pool.submit(MAKERS[b.kind], tree, path.parent, b.arguments) for b in blocks
-    ]
+    making = [pool.submit(MAKERS[b.kind], tree, path.parent, b.arguments) for b in blocks]
     for block, future in reversed(list(zip(blocks, making, strict=True))):
         where = f"{shown}:{block.begin}: {block.kind}: {block.arguments}"
         try:
@@ -992,8 +960,7 @@ def markdown_files(root: Path) -> list[Path]:
         path
         for path in sorted(root.rglob("*.md"))
         if not any(
-            part in NOT_OURS or part.startswith((".", "venv"))
-            for part in path.relative_to(root).parts[:-1]
+            part in NOT_OURS or part.startswith((".", "venv")) for part in path.relative_to(root).parts[:-1]
         )
     ]
 
@@ -1003,9 +970,7 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
         description="Fills the marked blocks of the Markdown files, and checks their links.",
         epilog="tools/docs/lessons.py begins with the list of the kinds of blocks.",
     )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing, exit 1 if out of date"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if out of date")
     parser.add_argument("--build", type=Path, metavar="DIR", help=f"default {SIM}")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
     args = parser.parse_args(arguments)

@@ -1,11 +1,14 @@
 /// @file
-/// Prints what chapter 11's masks leave of each tile, and which random bits decide dropout, as JSON for drawings and tests:
+/// Prints what chapter 11's masks leave of each tile, and which random bits decide dropout, as JSON for
+/// drawings and tests:
 ///
-///   {"dropout": [[[call of Philox, byte of its words: 0 to 15], ... by key], ... by query of a 32 x 32 tile],
+///   {"dropout": [[[call of Philox, byte of its words: 0 to 15], ... by key], ... by query of a 32 x 32
+///   tile],
 ///    "seq": N, "tile": [Br, Bc],
 ///    "masks": {NAME: {"kinds": [[0 empty, 1 partial, 2 full, ... by key tile], ... by query tile],
 ///                     "seen": [[pairs that a query sees, ... by key tile], ... by query tile],
-///                     "keys": [[[first, end], ... runs of keys that the query sees], ... by every kStep-th query]}}}
+///                     "keys": [[[first, end], ... runs of keys that the query sees], ... by every kStep-th
+///                     query]}}}
 #include <array>
 #include <bit>
 #include <cstdint>

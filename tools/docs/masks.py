@@ -1,4 +1,5 @@
-"""The drawings of chapter 11, made from what its masks say of each tile and from the random bits that decide dropout:
+"""The drawings of chapter 11, made from what its masks say of each tile and from the random bits that decide
+dropout:
 tools/docs/mask_kinds.cu prints both.
 """
 
@@ -81,9 +82,7 @@ def tile_kinds() -> str:
         _panel(svg, x, y, side, name)
         kinds = data["masks"][name]["kinds"]
         full, partial = count(kinds, FULL), count(kinds, PARTIAL)
-        svg.text(
-            x, y + side + 16, f"{tiles - full - partial} of {tiles} tiles empty,", 11
-        )
+        svg.text(x, y + side + 16, f"{tiles - full - partial} of {tiles} tiles empty,", 11)
         svg.text(x, y + side + 31, f"{partial} partial, {full} full", 11)
     y = 22 + 2 * (side + 62) + 6
     for x, kind, text in (
@@ -111,7 +110,9 @@ LISTED, QUERY_TILE, KEY_TILE = (
 
 
 def in_lists(kinds: list[int]) -> tuple[list[int], list[int]]:
-    """The partial tiles of a row or column and the full ones, as list_tiles() puts them from left to right."""
+    """The partial tiles of a row or column and the full ones, as list_tiles() puts them from left to
+    right.
+    """
     partial = [tile for tile, kind in enumerate(kinds) if kind == PARTIAL]
     full = [tile for tile, kind in enumerate(kinds) if kind == FULL]
     return partial, full[::-1]
@@ -150,7 +151,9 @@ def tile_lists() -> str:
 
 
 def held_by_lane(lane: int, transposed: bool) -> list[tuple[int, int]]:
-    """Query and key of the elements of P that a lane holds as operands A of 32 x 32. @param transposed  rows are keys"""
+    """Query and key of the elements of P that a lane holds as operands A of 32 x 32. @param transposed  rows
+    are keys
+    """
     element_of_a = element_of("a", "device")
     places = [
         (down + row, right + col)
@@ -173,7 +176,9 @@ def calls_of_lane(lane: int, transposed: bool) -> list[int]:
 
 
 def philox_calls() -> str:
-    """Which call decides which elements of a quarter of a 32 x 32 tile, and which of them a lane holds in either pass."""
+    """Which call decides which elements of a quarter of a 32 x 32 tile, and which of them a lane holds in
+    either pass.
+    """
     svg, top, left = Svg(), 62, 30
     decided = decisions()
     for number, (name, axes, transposed) in enumerate(
@@ -197,8 +202,7 @@ def philox_calls() -> str:
                 _cells(svg, x, top, cell, str(call), colour, held)
     y = top + 16 * HIGH + 22
     forward, backward = (
-        " and ".join(map(str, calls_of_lane(MINE, transposed)))
-        for transposed in (False, True)
+        " and ".join(map(str, calls_of_lane(MINE, transposed))) for transposed in (False, True)
     )
     lines = (
         "A quarter of a 32 x 32 tile; the other quarters repeat the numbers. A number is the call of Philox that",

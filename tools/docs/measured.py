@@ -29,7 +29,9 @@ def on_device(data: dict, header: list[str], rows: list[list[str]]) -> str:
 
 
 def speed(data: dict, chapter: str | None) -> str:
-    """GB/s of every variant (or of one chapter's), and of the kernels of others: one column for each shape."""
+    """GB/s of every variant (or of one chapter's), and of the kernels of others: one column for each
+    shape.
+    """
     copy: dict[str, float] = {}  # GB/s by shape
     speeds: dict[str, dict[str, float]] = {}  # GB/s by variant and shape
     peers: dict[str, dict[str, float]] = {}
@@ -52,10 +54,7 @@ def speed(data: dict, chapter: str | None) -> str:
             return "-"
         return f"{of_shape[shape]:.0f} ({of_shape[shape] / copy[shape]:.0%})"
 
-    rows = [
-        [name, *(cell(of_shape, shape) for shape in copy)]
-        for name, of_shape in (speeds | peers).items()
-    ]
+    rows = [[name, *(cell(of_shape, shape) for shape in copy)] for name, of_shape in (speeds | peers).items()]
     rows.append(["copy", *(f"{gb_per_s:.0f}" for gb_per_s in copy.values())])
     return on_device(data, ["GB/s (of copy)", *copy], rows)
 
@@ -63,9 +62,7 @@ def speed(data: dict, chapter: str | None) -> str:
 def sectors(data: dict, chapter: str, rows: int, cols: int) -> str:
     """Sectors of each variant, counted and measured, and the resulting DRAM traffic."""
     runs = [
-        run
-        for run in data["sectors"]
-        if (run["chapter"], run["rows"], run["cols"]) == (chapter, rows, cols)
+        run for run in data["sectors"] if (run["chapter"], run["rows"], run["cols"]) == (chapter, rows, cols)
     ]
     if not runs:
         raise NoSuchMeasurement(f"it has no sectors of {chapter} at {rows}x{cols}")
@@ -89,9 +86,7 @@ def sectors(data: dict, chapter: str, rows: int, cols: int) -> str:
 
 def _shape(timing: dict) -> str:
     """[8,16,1024,64] causal, with the layout if it is another one than in that order"""
-    lengths = ",".join(
-        str(timing[key]) for key in ("batch", "heads", "seq", "head_dim")
-    )
+    lengths = ",".join(str(timing[key]) for key in ("batch", "heads", "seq", "head_dim"))
     layout = timing.get("layout", "bhsd")
     words = ["causal"] * timing["causal"] + [layout] * (layout != "bhsd")
     return " ".join((f"[{lengths}]", *words))
@@ -114,23 +109,19 @@ def sustained(data: dict) -> dict:
 def tflops(data: dict, plan: str, chapter: str | None, unit: str) -> str:
     """A plan of tools/bench/attention.py: kernels by problems; the more numerous ones become rows.
 
-    @param chapter  only this chapter's kernels and those of no chapter; None: all     @param unit  "tflops" or "ms"
+    @param chapter  only this chapter's kernels and those of no chapter; None: all     @param unit  "tflops"
+    or "ms"
     """
     timings = [
         timing
         for timing in data["timings"]
-        if timing.get("plan") == plan
-        and (chapter is None or timing["chapter"] in (chapter, None))
+        if timing.get("plan") == plan and (chapter is None or timing["chapter"] in (chapter, None))
     ]
     if not any(timing["chapter"] for timing in timings):
-        raise NoSuchMeasurement(
-            f"it has no timings of {chapter or 'a chapter'} in the plan {plan}"
-        )
+        raise NoSuchMeasurement(f"it has no timings of {chapter or 'a chapter'} in the plan {plan}")
     shapes = list(dict.fromkeys(_shape(timing) for timing in timings))
     kernels = list(dict.fromkeys(_kernel(timing) for timing in timings))
-    first_peer = next(
-        (_kernel(timing) for timing in timings if timing["chapter"] is None), None
-    )
+    first_peer = next((_kernel(timing) for timing in timings if timing["chapter"] is None), None)
     by_place = {(_kernel(timing), _shape(timing)): timing for timing in timings}
 
     def cell(kernel: str, shape: str) -> str:
@@ -140,43 +131,34 @@ def tflops(data: dict, plan: str, chapter: str | None, unit: str) -> str:
         if unit == "ms":
             return f"{timing['median_ms']:.3g}"
         base = by_place.get((first_peer, shape))
-        ratio = (
-            f" ({base['median_ms'] / timing['median_ms']:.2f})"
-            if base and base is not timing
-            else ""
-        )
+        ratio = f" ({base['median_ms'] / timing['median_ms']:.2f})" if base and base is not timing else ""
         return f"{timing['tflops']:.1f}{ratio}"
 
     corner = {"ms": "ms", "tflops": "TFLOP/s"}[unit]
     if unit == "tflops" and first_peer:
         corner += f" (of {first_peer})"
     if len(kernels) > len(shapes):
-        rows = [
-            [kernel, *(cell(kernel, shape) for shape in shapes)] for kernel in kernels
-        ]
+        rows = [[kernel, *(cell(kernel, shape) for shape in shapes)] for kernel in kernels]
         return on_device(data, [corner, *shapes], rows)
     rows = [[shape, *(cell(kernel, shape) for kernel in kernels)] for shape in shapes]
     return on_device(data, [corner, *kernels], rows)
 
 
 def steps(data: dict, plan: str, head_dim: int, peer: str) -> str:
-    """A plan's kernels for one head dimension as rows: TFLOP/s, and in brackets the speed relative to a peer."""
+    """A plan's kernels for one head dimension as rows: TFLOP/s, and in brackets the speed relative to a
+    peer.
+    """
     timings = [
-        timing
-        for timing in data["timings"]
-        if timing.get("plan") == plan and timing["head_dim"] == head_dim
+        timing for timing in data["timings"] if timing.get("plan") == plan and timing["head_dim"] == head_dim
     ]
     shapes = list(dict.fromkeys(_shape(timing) for timing in timings))
     by_place = {(_kernel(timing), _shape(timing)): timing for timing in timings}
     if (peer, shapes[0] if shapes else "") not in by_place:
-        raise NoSuchMeasurement(
-            f"it has no timings of {peer} in the plan {plan} for head_dim {head_dim}"
-        )
+        raise NoSuchMeasurement(f"it has no timings of {peer} in the plan {plan} for head_dim {head_dim}")
     rows = []
     for kernel in dict.fromkeys(_kernel(timing) for timing in timings):
         ratios = [
-            by_place[peer, shape]["median_ms"] / by_place[kernel, shape]["median_ms"]
-            for shape in shapes
+            by_place[peer, shape]["median_ms"] / by_place[kernel, shape]["median_ms"] for shape in shapes
         ]
         cells = [
             f"{by_place[kernel, shape]['tflops']:.0f} ({ratio:.2f})"
@@ -206,17 +188,13 @@ def speed_of_variants(data: dict, plan: str, head_dim: int) -> dict[str, float]:
     return {
         timing["variant"]: timing["tflops"]
         for timing in data["timings"]
-        if timing.get("plan") == plan
-        and timing["head_dim"] == head_dim
-        and not timing["causal"]
+        if timing.get("plan") == plan and timing["head_dim"] == head_dim and not timing["causal"]
     }
 
 
 def choices(data: dict) -> str:
     """Speed of a kernel with one choice undone, relative to the kernel itself: choices by problems."""
-    names = list(
-        dict.fromkeys(name for run in data["runs"] for name in run["relative_speed"])
-    )
+    names = list(dict.fromkeys(name for run in data["runs"] for name in run["relative_speed"]))
     header = ["relative speed"]
     for run in data["runs"]:
         causal = " causal" if run["causal"] else ""
@@ -224,9 +202,7 @@ def choices(data: dict) -> str:
     rows = [
         [name.replace("_", " ")]
         + [
-            f"{run['relative_speed'][name]:.2f}"
-            if name in run["relative_speed"]
-            else "-"
+            f"{run['relative_speed'][name]:.2f}" if name in run["relative_speed"] else "-"
             for run in data["runs"]
         ]
         for name in names
@@ -313,10 +289,10 @@ def counters(data: dict, chapter: str, number: int) -> str:
 
 
 def scaling(data: dict) -> str:
-    """Time and memory against the length: a table for each head dimension, with two columns for each kernel."""
-    by_place = {
-        (row["head_dim"], row["kernel"], row["seq"]): row for row in data["rows"]
-    }
+    """Time and memory against the length: a table for each head dimension, with two columns for each
+    kernel.
+    """
+    by_place = {(row["head_dim"], row["kernel"], row["seq"]): row for row in data["rows"]}
     fits = {(fit["head_dim"], fit["kernel"]): fit for fit in data["fits"]}
 
     def cells(row: dict | None) -> list[str]:
@@ -344,7 +320,9 @@ def scaling(data: dict) -> str:
 
 
 def agreement(data: dict) -> str:
-    """The counters of the simulator and of Nsight Compute for every variant, over all problems, and their difference."""
+    """The counters of the simulator and of Nsight Compute for every variant, over all problems, and their
+    difference.
+    """
     at_l1 = {
         "load sectors": ("read_sectors",),
         "store sectors": ("write_sectors",),
@@ -377,10 +355,7 @@ def agreement(data: dict) -> str:
         part = f"{seen / ours - 1:+.1%}" if ours else "new"
         return f"{ours:,} / {seen:,} ({part})"
 
-    rows = [
-        [name, *(cell(runs, keys) for keys in columns.values())]
-        for name, runs in variants.items()
-    ]
+    rows = [[name, *(cell(runs, keys) for keys in columns.values())] for name, runs in variants.items()]
     return on_device(data, ["simulator / ncu", *columns], rows)
 
 
@@ -388,7 +363,9 @@ LADDERS = ("ladder", "fp32_ladder")  # their problems are in other plans as well
 
 
 def standing(data: dict) -> str:
-    """How many times as fast the last variants are as each peer: geometric mean over all problems, and the worst."""
+    """How many times as fast the last variants are as each peer: geometric mean over all problems, and the
+    worst.
+    """
     final = {"register_tiled", "final", "fp32_fused", "mma_pipelined", "on_chip"}
     final |= {"mma_deterministic", "no_maximum", "deterministic"}
     grid = [t for t in data["timings"] if t.get("plan") not in LADDERS]
@@ -520,8 +497,7 @@ def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | Non
     means = [
         (found["points"], found["mean"])
         for found in summary.compare(grid)
-        if (found["chapter"], found["variant"], found["peer"])
-        == (folder, variant, peer)
+        if (found["chapter"], found["variant"], found["peer"]) == (folder, variant, peer)
     ]
     if not means:
         return None
@@ -596,9 +572,7 @@ def soak(data: dict) -> str:
         "right except for cancellation": "cancelled",
     }
     runs = data["chapters"]
-    columns = {
-        name: key for name, key in columns.items() if all(key in run for run in runs)
-    }
+    columns = {name: key for name, key in columns.items() if all(key in run for run in runs)}
     rows = []
     for run in runs:
         row = [run["chapter"][:2], *(f"{run[key]:,}" for key in columns.values())]
@@ -630,11 +604,9 @@ def layouts(data: dict, which: str) -> str:
 
 
 def masks(data: dict, group: str, which: str) -> str:
-    """Chapter 11's kernels and their peers: milliseconds, with the ratio to the dense kernel or, where there is none, to the
-    first one; for packed and padded sequences, millions of tokens per second."""
-    cases = [
-        row for row in data["rows"] if (row["group"], row["pass"]) == (group, which)
-    ]
+    """Chapter 11's kernels and their peers: milliseconds, with the ratio to the dense kernel or, where there
+    is none, to the first one; for packed and padded sequences, millions of tokens per second."""
+    cases = [row for row in data["rows"] if (row["group"], row["pass"]) == (group, which)]
     if not cases:
         raise NoSuchMeasurement(f"has no {group} {which}")
     cases.sort(key=lambda row: row["head_dim"])
@@ -661,13 +633,12 @@ TOO_WIDE_FOR_PAPER = {"widths": ("12 spilled", "unfused"), "lengths": ("unfused"
 
 
 def large(data: dict, group: str) -> str:
-    """TFLOP/s of chapter 12 and of other kernels, and how many times as long each of the others takes as the fastest of chapter
-    12; from tools/bench/large.py."""
+    """TFLOP/s of chapter 12 and of other kernels, and how many times as long each of the others takes as the
+    fastest of chapter 12; from tools/bench/large.py."""
     timings = [
         row
         for row in data["timings"]
-        if row["group"] == group
-        and row["kernel"] not in TOO_WIDE_FOR_PAPER.get(group, ())
+        if row["group"] == group and row["kernel"] not in TOO_WIDE_FOR_PAPER.get(group, ())
     ]
     if not timings:
         raise NoSuchMeasurement(f"it has no {group}")
@@ -693,9 +664,7 @@ def large(data: dict, group: str) -> str:
             cells.append(f"{row['tflops']:.0f}" + ratio * (row not in ours))
         length = f"{n}" if n == m else f"{n}/{m}"
         width = f"{d}" if d == d_v else f"{d}/{d_v}"
-        rows.append(
-            [f"[{batch},{heads},{length},{width}]" + " causal" * causal, *cells]
-        )
+        rows.append([f"[{batch},{heads},{length},{width}]" + " causal" * causal, *cells])
     names = [re.sub(r"^(\d\d) (\w+)$", r"\1 `\2`", name) for name in kernels]
     device = data.get("device") or data["machine"]["name"]
     header = ["TFLOP/s (time / that of chapter 12)", *names]
@@ -708,17 +677,14 @@ def _ring_problem(data: dict, options: list[str]) -> str:
 
 
 def ring_times(data: dict) -> str:
-    """Chapter 13 and PyTorch's context_parallel: milliseconds of the slowest rank, with the share of the ideal time, which
-    is that of one GPU divided by their number, measured in turn with the variant; for PyTorch, with `overlapped`. In the
-    last row, it is that of one GPU that runs by itself.
+    """Chapter 13 and PyTorch's context_parallel: milliseconds of the slowest rank, with the share of the
+    ideal time, which is that of one GPU divided by their number, measured in turn with the variant; for
+    PyTorch, with `overlapped`. In the last row, it is that of one GPU that runs by itself.
     """
     runs = [run for run in data["runs"] if "result" in run]
     header, columns = ["variant; ms (of ideal)"], []
     for run in runs:
-        times = {
-            f"`{v['name']}`": (v["time_ms"]["median"], v["ideal_ms"])
-            for v in run["result"]["variants"]
-        }
+        times = {f"`{v['name']}`": (v["time_ms"]["median"], v["ideal_ms"]) for v in run["result"]["variants"]}
         _, beside = times["`overlapped`"]
         which = "both" if "--backward" in run["options"] else "forward"
         for name, peer in run.get("peers", {}).items():
@@ -729,12 +695,7 @@ def ring_times(data: dict) -> str:
             by_itself["ideal_ms"],
         )
         header.append(_ring_problem(data, run["options"]))
-        columns.append(
-            {
-                name: f"{ms:.2f} ({ideal / ms:.2f})"
-                for name, (ms, ideal) in times.items()
-            }
-        )
+        columns.append({name: f"{ms:.2f} ({ideal / ms:.2f})" for name, (ms, ideal) in times.items()})
     names = dict.fromkeys(name for column in columns for name in column)
     rows = [[name, *(column.get(name, "-") for column in columns)] for name in names]
     device = runs[0]["result"]["device"]
@@ -742,18 +703,16 @@ def ring_times(data: dict) -> str:
 
 
 def ring_links(data: dict) -> str:
-    """Bytes that the ranks of chapter 13 send to others, all together: by the formula, and as the counters of NVLink say."""
+    """Bytes that the ranks of chapter 13 send to others, all together: by the formula, and as the counters of
+    NVLink say.
+    """
     runs = [run for run in data["runs"] if "result" in run]
     cells: dict[str, list[str]] = {}
     for run in runs:
         for variant in run["result"]["variants"]:
-            predicted = sum(
-                step["predicted_bytes"] for steps in variant["links"] for step in steps
-            )
+            predicted = sum(step["predicted_bytes"] for steps in variant["links"] for step in steps)
             seen = sum(variant["measured_link_bytes"])
-            cells.setdefault(f"`{variant['name']}`", []).append(
-                f"{predicted / 1e6:.2f} / {seen / 1e6:.2f}"
-            )
+            cells.setdefault(f"`{variant['name']}`", []).append(f"{predicted / 1e6:.2f} / {seen / 1e6:.2f}")
     header = ["variant; MB, formula / NVLink"]
     header += [_ring_problem(data, run["options"]) for run in runs]
     device = f"{data['gpus']} x {runs[0]['result']['device']}"
@@ -771,9 +730,7 @@ def ring_sweep(data: dict) -> str:
         if "variant" not in run:
             continue
         words, variant = run["options"], run["variant"]
-        channels, head_start = (
-            words[words.index(name) + 1] for name in ("--channels", "--head-start")
-        )
+        channels, head_start = (words[words.index(name) + 1] for name in ("--channels", "--head-start"))
         ms = variant["time_ms"]["median"]
         cell = f"{ms:.2f} ({variant['ideal_ms'] / ms:.2f})"
         rows.setdefault((channels, head_start), {})[_ring_problem(data, words)] = cell
@@ -784,10 +741,7 @@ def ring_sweep(data: dict) -> str:
     return on_device(
         {**data, "device": f"{data['gpus']} x {device}"},
         ["channels", "head start, us", *problems],
-        [
-            [*key, *(row.get(name, "-") for name in problems)]
-            for key, row in rows.items()
-        ],
+        [[*key, *(row.get(name, "-") for name in problems)] for key, row in rows.items()],
     )
 
 
@@ -833,16 +787,11 @@ def sanitizer(data: dict) -> str:
     for name, runs in programs.items():
         kind, _, chapter = name.partition("_ch")
         unit = "problems" if kind == "soak" else "tests"
-        told = [
-            "did not end" if runs[t]["errors"] is None else f"{runs[t]['errors']:,}"
-            for t in tools
-        ]
+        told = ["did not end" if runs[t]["errors"] is None else f"{runs[t]['errors']:,}" for t in tools]
         covered = min(run[unit] for run in runs.values())
         rows.append((kind == "soak", [chapter[:2], f"{covered:,} {unit}", *told]))
     rows.sort()  # tests, then random problems
-    return on_device(
-        data, ["chapter", "run under each tool", *tools], [row for _, row in rows]
-    )
+    return on_device(data, ["chapter", "run under each tool", *tools], [row for _, row in rows])
 
 
 def profile(data: dict) -> str:

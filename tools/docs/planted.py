@@ -81,9 +81,7 @@ class Mistake:
 
 MISTAKES = {
     name: Mistake(name, **entry)
-    for name, entry in tomllib.loads(
-        Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    ).items()
+    for name, entry in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 }
 
 
@@ -102,9 +100,7 @@ def kept(mistake: Mistake, build: Path) -> dict:
         "file": mistake.file,
         "before": mistake.before,
         "after": mistake.after,
-        "report": [
-            line for line in said if line.startswith("=====") and line != "========="
-        ],
+        "report": [line for line in said if line.startswith("=====") and line != "========="],
     }
 
 

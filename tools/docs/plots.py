@@ -29,7 +29,9 @@ SOFTMAX_OPERATIONS = 5
 
 @dataclass(frozen=True)
 class Panel:
-    """Kernels on one problem, without a mask: a plan of tools/bench/plans.py, and one of its heads in bytes.json."""
+    """Kernels on one problem, without a mask: a plan of tools/bench/plans.py, and one of its heads in
+    bytes.json.
+    """
 
     title: str
     file: str
@@ -102,7 +104,9 @@ def softmax_timings() -> list[dict]:
 
 
 def bytes_of_head(panel: Panel) -> dict[tuple[str, str], int]:
-    """Bytes that a head of a panel requests from HBM, by chapter and variant. Chapters 08 and 10: in both passes."""
+    """Bytes that a head of a panel requests from HBM, by chapter and variant. Chapters 08 and 10: in both
+    passes.
+    """
     return {
         (run["chapter"], run["variant"]): run["bytes"]
         for run in _load("bytes.json")["runs"]
@@ -123,7 +127,9 @@ def bytes_of_element() -> dict[tuple[str, str], float]:
 
 
 def intensity(panel: Panel, bytes_asked: int) -> float:
-    """Operations per byte: 4 * seq^2 * head_dim in a head, and 10 * seq^2 * head_dim more with the backward pass."""
+    """Operations per byte: 4 * seq^2 * head_dim in a head, and 10 * seq^2 * head_dim more with the backward
+    pass.
+    """
     operations = 14 if panel.backward else 4
     return operations * panel.seq**2 * panel.head_dim / bytes_asked
 
@@ -137,9 +143,7 @@ def copy_bytes_per_second() -> float:
 class Plot(Svg):
     """An SVG with lines and dots."""
 
-    def line(
-        self, points: Iterable[tuple[float, float]], colour=GREY, thick=1.5, dash=""
-    ):
+    def line(self, points: Iterable[tuple[float, float]], colour=GREY, thick=1.5, dash=""):
         points = list(points)
         for x, y in points:
             self._reach(x, y)
@@ -206,9 +210,7 @@ def roofline() -> str:
     svg.text(0, 12, "TFLOP/s", 12)
 
     data = _load("attention_h100.json")
-    copy = (
-        copy_bytes_per_second() / 1e12
-    )  # TB/s, so that intensity times this is TFLOP/s
+    copy = copy_bytes_per_second() / 1e12  # TB/s, so that intensity times this is TFLOP/s
     roofs = (
         ("bf16 matrix product", data["gemm_bf16_tflops"]),
         ("fp32 matrix product", data["gemm_fp32_tflops"]),
@@ -253,7 +255,9 @@ def _bars(
     longest: float,
     mark: float | None = None,
 ) -> float:
-    """Bars one below the other: name, length (of `longest`), colour, text. Returns the position after them."""
+    """Bars one below the other: name, length (of `longest`), colour, text. Returns the position after
+    them.
+    """
     left, width, height = 190, 380, 17
     bottom = top + len(rows) * (height + 4)
     if mark is not None:
@@ -285,7 +289,9 @@ def _panel(svg: Plot, top: float, panel: Panel) -> float:
 
 
 def climb() -> str:
-    """TFLOP/s of standard attention, of every variant of chapters 06, 07, 09 and 10, and of PyTorch's kernels."""
+    """TFLOP/s of standard attention, of every variant of chapters 06, 07, 09 and 10, and of PyTorch's
+    kernels.
+    """
     svg = Plot()
     top, chapters = _panel(svg, 0, PANELS["bf16"]), "06 and 07"
     if "hopper" in PANELS:
@@ -314,9 +320,7 @@ def ladder() -> str:
     top = _bars(svg, 28, rows, max(t["gb_per_s"] for t in measured), mark) + 18
     for name in ("fp32", "backward fp32", "backward bf16"):
         top = _panel(svg, top, PANELS[name])
-    return svg.render(
-        "Speed of every variant of chapters 01 to 05 and 08, and of PyTorch's kernels"
-    )
+    return svg.render("Speed of every variant of chapters 01 to 05 and 08, and of PyTorch's kernels")
 
 
 def _size(count: float) -> str:
@@ -325,7 +329,9 @@ def _size(count: float) -> str:
 
 
 def hbm_bytes() -> str:
-    """Bytes requested from HBM: per head by each variant, per element of a softmax. The axis is logarithmic."""
+    """Bytes requested from HBM: per head by each variant, per element of a softmax. The axis is
+    logarithmic.
+    """
     svg, top = Plot(), 0.0
 
     def panel(title: str, what_is_least: str, least: float, asked: dict) -> float:
@@ -358,7 +364,9 @@ TILES, SECONDS = 4, 0.6  # a side of the matrix of tiles, and a visit
 
 
 def visits_of_v1(tiles: int) -> list[list[tuple[int, int]]]:
-    """Chapter 04: key tiles in the outer loop. One block per head visits one (query tile, key tile) after another."""
+    """Chapter 04: key tiles in the outer loop. One block per head visits one (query tile, key tile) after
+    another.
+    """
     return [[(query, key)] for key in range(tiles) for query in range(tiles)]
 
 
@@ -375,15 +383,15 @@ WALK_STYLE = """<style>
 
 
 def swap() -> str:
-    """What stays on the chip and what streams past, in chapters 04 and 05. Numbers give the order; it is animated."""
+    """What stays on the chip and what streams past, in chapters 04 and 05. Numbers give the order; it is
+    animated.
+    """
     cell, top = 44, 62
     steps = TILES * TILES + 2
     share = 100 / steps
     svg = Plot()
     style = WALK_STYLE.replace("CYCLE", f"{steps * SECONDS:g}")
-    style = style.replace("SHARE", f"{share:.3g}").replace(
-        "LATER", f"{1.6 * share:.3g}"
-    )
+    style = style.replace("SHARE", f"{share:.3g}").replace("LATER", f"{1.6 * share:.3g}")
     svg.parts.append(style)
 
     def lit(x, y, width, height, colour, step):
@@ -402,20 +410,14 @@ def swap() -> str:
         svg.text(left, 14, title, 13, bold=True)
         svg.text(left, 31, note, 11)
         for tile in range(TILES):
-            svg.text(
-                left + tile * cell + cell / 2, top - 8, f"K, V {tile}", 11, "middle"
-            )
-            svg.text(
-                left - 8, top + tile * cell + cell / 2 + 4, f"Q, O {tile}", 11, "end"
-            )
+            svg.text(left + tile * cell + cell / 2, top - 8, f"K, V {tile}", 11, "middle")
+            svg.text(left - 8, top + tile * cell + cell / 2 + 4, f"Q, O {tile}", 11, "end")
         for step, together in enumerate(visits):
             for query, key in together:
                 x, y = left + key * cell, top + query * cell
                 lit(x, y, cell - 3, cell - 3, WARPS[2 if panel == 0 else query], step)
                 svg.box(x, y, cell - 3, cell - 3)
-                svg.text(
-                    x + cell / 2 - 1.5, y + cell / 2 + 3, str(step + 1), 13, "middle"
-                )
+                svg.text(x + cell / 2 - 1.5, y + cell / 2 + 3, str(step + 1), 13, "middle")
     bottom = top + TILES * cell + 16
     svg.text(76, bottom, "K, V stay on the chip for a column;", 11)
     svg.text(76, bottom + 15, "O is loaded and stored at every step", 11)

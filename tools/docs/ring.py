@@ -1,4 +1,6 @@
-"""The drawing of chapter 13, made from what its schedule says of each rank and step: tools/docs/ring_schedule.cpp prints it."""
+"""The drawing of chapter 13, made from what its schedule says of each rank and step:
+tools/docs/ring_schedule.cpp prints it.
+"""
 
 from __future__ import annotations
 
@@ -67,12 +69,8 @@ def _steps(svg, x, y, work):
     svg.text(x - 8, top, "slowest", 11, "end", bold=True)
     most = slowest(work)
     for step, share in enumerate(most):
-        svg.text(
-            x + step * cell + width / 2, top, _number(share), 11, "middle", bold=True
-        )
-    svg.text(
-        x + len(most) * cell + 6, top, f"in all {_number(sum(most))}", 11, bold=True
-    )
+        svg.text(x + step * cell + width / 2, top, _number(share), 11, "middle", bold=True)
+    svg.text(x + len(most) * cell + 6, top, f"in all {_number(sum(most))}", 11, bold=True)
 
 
 def ring_work() -> str:

@@ -1,5 +1,6 @@
 /// @file
-/// Prints as JSON what each rank of chapter 13 computes in each step under a causal mask, for tools/docs/ring.py.
+/// Prints as JSON what each rank of chapter 13 computes in each step under a causal mask, for
+/// tools/docs/ring.py.
 #include <cstdint>
 #include <cstdio>
 

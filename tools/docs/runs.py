@@ -1,5 +1,5 @@
-"""Runs each of the simulator's programs once, and stores the outputs in the build folder under a hash of the program, its
-options and the files that they name."""
+"""Runs each of the simulator's programs once, and stores the outputs in the build folder under a hash of the
+program, its options and the files that they name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Checks a learner's kernels, and finds the exercise that is wrong.
 
-The faulty exercise is measured, not guessed: each answer is tested alone, in a copy of the learner's files that
-has the solution of every other exercise.
+The faulty exercise is measured, not guessed: each answer is tested alone, in a copy of the learner's files
+that has the solution of every other exercise.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ class Stage:
     limits: bool  # whether it must do with what the solution does with
 
 
-# An answer that fails is tested no further. Wrong numbers come before limits. The limits of the one variant, which is
-# compiled and has run by then, come before the other variants. No answer is right before all of them have run on all inputs.
+# An answer that fails is tested no further. Wrong numbers come before limits. The limits of the one variant,
+# which is compiled and has run by then, come before the other variants. No answer is right before all of them
+# have run on all inputs.
 STAGES = (Stage(True, False), Stage(True, True), Stage(False, True))
 
 
@@ -44,15 +45,9 @@ class Verdict:
     exercise: int | None = None  # the faulty one, or else the first blank
     finding: diagnosis.Finding | None = None
     exercises: dict[int, str] = field(default_factory=dict)  # RIGHT .. SO_FAR
-    compiler: list[str] = field(
-        default_factory=list
-    )  # its errors in the learner's files
-    warnings: list[str] = field(
-        default_factory=list
-    )  # of the compiler, about the learner's lines
-    inputs: list[str] = field(
-        default_factory=list
-    )  # on which one answer that is right has been tried
+    compiler: list[str] = field(default_factory=list)  # its errors in the learner's files
+    warnings: list[str] = field(default_factory=list)  # of the compiler, about the learner's lines
+    inputs: list[str] = field(default_factory=list)  # on which one answer that is right has been tried
     printed: trials.Printed | None = None  # by the kernels
     remark: str | None = None
     notes: dict[int, str] = field(default_factory=dict)  # on right exercises
@@ -65,18 +60,14 @@ class Verdict:
 
     @property
     def kind(self) -> str | None:
-        return (
-            "compile" if self.compiler else self.finding.kind if self.finding else None
-        )
+        return "compile" if self.compiler else self.finding.kind if self.finding else None
 
     def summary(self) -> dict:
         """The data that ./learn check --json prints and that is stored until the next check."""
         return {
             "passed": self.passed,
             "exercise": self.exercise,
-            "exercises": {
-                str(number): state for number, state in self.exercises.items()
-            },
+            "exercises": {str(number): state for number, state in self.exercises.items()},
             "kind": self.kind,
             "finding": asdict(self.finding) if self.finding else None,
             "compiler": self.compiler,
@@ -118,9 +109,7 @@ def compiler_messages(output: Iterable[str]) -> list[Message]:
             in_note = match["kind"] == "note"
             if not in_note:
                 text = line.replace(f"{project.ROOT}/", "")
-                message = found.setdefault(
-                    (at, text), Message(match["kind"], at, [text])
-                )
+                message = found.setdefault((at, text), Message(match["kind"], at, [text]))
             elif message:
                 message.notes.append(at)
         elif not (message and CODE.match(line)):
@@ -130,9 +119,7 @@ def compiler_messages(output: Iterable[str]) -> list[Message]:
     return list(found.values())
 
 
-def compiler_errors(
-    output: list[str], files: list[Path]
-) -> tuple[list[str], list[Position]]:
+def compiler_errors(output: list[str], files: list[Path]) -> tuple[list[str], list[Position]]:
     """The first errors in these files, each with the compiler's explanation, and their positions.
 
     If all errors are elsewhere, the first of those: chapter.cu does not find what it needs in the files.
@@ -169,9 +156,7 @@ def make(console: Console, build: Path, target: str) -> tuple[int, list[str]]:
 
     command = ["cmake", "--build", str(build), "--target", target]
     env = machine.cuda_environment() | phases.NINJA_ENVIRONMENT
-    status, phase = phases.execute(
-        console, "build", command, reader, env=env, quiet=True
-    )
+    status, phase = phases.execute(console, "build", command, reader, env=env, quiet=True)
     if status != 0 and any(f"unknown target '{target}'" in x for x in phase.output):
         left_out = setup.configure(console, build.name)
         if reason := setup.why_left_out(left_out, target):
@@ -180,7 +165,9 @@ def make(console: Console, build: Path, target: str) -> tuple[int, list[str]]:
 
 
 def look(bench: trials.Workbench, exercise: Exercise) -> Verdict | None:
-    """Lets the compiler read the learner's files, which takes a fraction of a build. Returns a verdict if it finds errors."""
+    """Lets the compiler read the learner's files, which takes a fraction of a build. Returns a verdict if it
+    finds errors.
+    """
     try:
         bench.look(exercise.own_copy(), exercise.inputs)
     except trials.CompileError as error:
@@ -192,9 +179,7 @@ def _failure_in(exercise: Exercise, error: trials.CompileError) -> Verdict:
     """The verdict on the learner's files, which do not compile in a trial."""
     said = str(error)
     for name in exercise.names:
-        said = said.replace(
-            f"{exercise.chapter.path}/{name}", f"{exercise.folder}/{name}"
-        )
+        said = said.replace(f"{exercise.chapter.path}/{name}", f"{exercise.folder}/{name}")
     return compile_failure(exercise, said.splitlines())
 
 
@@ -206,7 +191,8 @@ def can_look(build: Path) -> bool:
 def build_own(
     console: Console, build: Path, exercise: Exercise, looked: bool = False
 ) -> tuple[Verdict | None, list[str]]:
-    """Builds the learner's program. Returns a verdict if that fails, and the warnings about the learner's lines.
+    """Builds the learner's program. Returns a verdict if that fails, and the warnings about the learner's
+    lines.
 
     The compiler warns only when it runs, so its output is stored for later builds that have nothing to do.
 
@@ -256,9 +242,7 @@ def compile_failure(exercise: Exercise, output: list[str]) -> Verdict:
     return verdict
 
 
-def _blame_for_compiling(
-    verdict: Verdict, exercise: Exercise, errors: list[Position]
-) -> None:
+def _blame_for_compiling(verdict: Verdict, exercise: Exercise, errors: list[Position]) -> None:
     """Blames the exercise with unmatched brackets, or else the last one that begins before the first error.
 
     The compiler reports a missing semicolon on the line after it. Lines count from 1.
@@ -274,11 +258,7 @@ def _blame_for_compiling(
             verdict.remark = f"the brackets of exercise {number} do not match"
             return
     for file, line in errors[:1]:
-        before = [
-            number
-            for number, place in where.items()
-            if place.file == file.name and place.begin < line
-        ]
+        before = [number for number, place in where.items() if place.file == file.name and place.begin < line]
         verdict.exercise = max(before, default=None)
 
 
@@ -289,7 +269,8 @@ def _try_alone(
     keep: int | None,
     quick: int | None = None,
 ) -> list[trials.Attempt]:
-    """Tries one answer, with solutions in place everywhere else. Results name the lines of the learner's copy.
+    """Tries one answer, with solutions in place everywhere else. Results name the lines of the learner's
+    copy.
 
     @param quick  an exercise: only its variant, and inputs of one size
     """
@@ -304,9 +285,7 @@ def _try_alone(
         for defect in result.get("defects", []):
             defect["message"], defect["own"] = _told(defect["message"], alone, keep)
         if waits := result.get("early_waits"):
-            result["early_waits"] = {
-                _told(place, alone, keep)[0]: count for place, count in waits.items()
-            }
+            result["early_waits"] = {_told(place, alone, keep)[0]: count for place, count in waits.items()}
     return attempts
 
 
@@ -315,10 +294,10 @@ LINE = r"\b[\w.-]+\.\w+:\d+"
 PLACE = re.compile(rf"{LINE}(?: \(from {LINE}(?:, {LINE})*\))?")
 
 
-def _told(
-    message: str, alone: regions.Alone, keep: int | None
-) -> tuple[str, list[str]]:
-    """A message with places in the learner's copy instead of those that were tried, and the lines of the answer in it."""
+def _told(message: str, alone: regions.Alone, keep: int | None) -> tuple[str, list[str]]:
+    """A message with places in the learner's copy instead of those that were tried, and the lines of the
+    answer in it.
+    """
     own: list[str] = []
 
     def told(found: re.Match) -> str:
@@ -329,12 +308,12 @@ def _told(
     return PLACE.sub(told, message), own
 
 
-def _in_own_lines(
-    place: str, alone: regions.Alone, keep: int | None
-) -> tuple[str, str | None]:
-    """A place in the learner's copy instead of the one that was tried, and the line of the answer in it, which comes first:
+def _in_own_lines(place: str, alone: regions.Alone, keep: int | None) -> tuple[str, str | None]:
+    """A place in the learner's copy instead of the one that was tried, and the line of the answer in it,
+    which comes first:
 
-    "tile.cuh:13 (from kernel.cuh:171, kernel.cuh:340)" -> "kernel.cuh:168 (calls tile.cuh:13; from kernel.cuh:337)"
+    "tile.cuh:13 (from kernel.cuh:171, kernel.cuh:340)" -> "kernel.cuh:168 (calls tile.cuh:13; from
+    kernel.cuh:337)"
 
     @param keep  the number of the answer
     """
@@ -357,15 +336,10 @@ def _in_own_lines(
     answers = [
         at
         for at, (file, line) in enumerate(frames)
-        if keep is not None
-        and file in alone.lines
-        and alone.exercises[file][int(line) - 1] == keep
+        if keep is not None and file in alone.lines and alone.exercises[file][int(line) - 1] == keep
     ]
     first = answers[0] if answers else 0
-    texts = [
-        renumbered(file, int(line), at == first)
-        for at, (file, line) in enumerate(frames)
-    ]
+    texts = [renumbered(file, int(line), at == first) for at, (file, line) in enumerate(frames)]
     callers = ", ".join(texts[first + 1 :])
     around = [f"calls {', '.join(reversed(texts[:first]))}"] if first else []
     around += [f"from {callers}"] if callers else []
@@ -392,15 +366,11 @@ def judge(
         folder = project.shown(exercise.folder)
         where = regions.places(copy, exercise.regions, folder)
     except regions.RegionError as error:
-        verdict.remark = (
-            f"{error}: without them, the exercises cannot be tested one at a time"
-        )
+        verdict.remark = f"{error}: without them, the exercises cannot be tested one at a time"
         return verdict
 
     verdict.exercises = {
-        region.number: BLANK
-        if regions.same_code(where[region.number].lines, region.stub)
-        else UNKNOWN
+        region.number: BLANK if regions.same_code(where[region.number].lines, region.stub) else UNKNOWN
         for region in exercise.regions
     }
     states = verdict.exercises
@@ -408,9 +378,7 @@ def judge(
 
     # Before a blank, which is wrong, is blamed, the answers are tested in full.
     for stage in stages:
-        if not stage.quick and (
-            outside := explain_outside(bench, exercise, copy, stage)
-        ):
+        if not stage.quick and (outside := explain_outside(bench, exercise, copy, stage)):
             return outside
         alone = partial(explain_alone, bench, exercise, copy, stage=stage)
         passed = RIGHT if stage == STAGES[-1] else SO_FAR
@@ -420,9 +388,7 @@ def judge(
                 states[number] = passed if state == RIGHT else state
                 if finding and verdict.exercise is None:
                     # A mistake outside the exercises would make every one of them fail.
-                    if stage.quick and (
-                        outside := explain_outside(bench, exercise, copy, stage, number)
-                    ):
+                    if stage.quick and (outside := explain_outside(bench, exercise, copy, stage, number)):
                         return outside
                     finding.details[:0] = maps.remarks(exercise, copy, number)
                     verdict.exercise, verdict.finding = number, finding
@@ -468,7 +434,9 @@ def explain_alone(
     number: int,
     stage: Stage,
 ) -> tuple[str, diagnosis.Finding | None]:
-    """Whether one answer is RIGHT or WRONG, and how; UNKNOWN if it needs something that another exercise defines."""
+    """Whether one answer is RIGHT or WRONG, and how; UNKNOWN if it needs something that another exercise
+    defines.
+    """
     try:
         quick = number if stage.quick else None
         attempts = _try_alone(bench, exercise, copy, number, quick)
@@ -525,8 +493,8 @@ def check(
     """Builds and tests the learner's files.
 
     @param build      a configured build
-    @param simulator  returns a configured build with Ninja and the simulator, which finds the faulty exercise, or
-                      None if there cannot be one. Called only if a file is wrong
+    @param simulator  returns a configured build with Ninja and the simulator, which finds the faulty
+                      exercise, or None if there cannot be one. Called only if a file is wrong
     @param tell       called with the first finding, as soon as it is made
     """
     copy = exercise.own_copy()
@@ -553,8 +521,8 @@ def check(
 def _check_answers(
     console: Console, sim: Path, exercise: Exercise, copy: dict[str, str], tell: Tell
 ) -> Verdict | None:
-    """Tests each answer by itself, without the whole program, which takes the compiler far longer and fails if there are blanks.
-    None if there are no blanks and nothing is found, or if marks are missing.
+    """Tests each answer by itself, without the whole program, which takes the compiler far longer and fails
+    if there are blanks. None if there are no blanks and nothing is found, or if marks are missing.
     """
     require(console, sim, exercise.chapter.executable)
     bench = trials.Workbench(sim, exercise.chapter)
@@ -595,8 +563,8 @@ def _compile_failure_of(
 def _evidence(
     bench: trials.Workbench, exercise: Exercise, copy: dict[str, str], verdict: Verdict
 ) -> tuple[list[str], trials.Printed | None]:
-    """The compiler's warnings on the learner's lines, and what the kernels of the first answer that prints have printed: that of
-    the finding on its input.
+    """The compiler's warnings on the learner's lines, and what the kernels of the first answer that prints
+    have printed: that of the finding on its input.
     """
     own, warnings = own_lines(exercise), []
     states = verdict.exercises
@@ -605,9 +573,7 @@ def _evidence(
         tried.sort(key=lambda number: number != verdict.exercise)
     said = None
     for number in tried:
-        alone = regions.alone(
-            copy, exercise.regions, project.shown(exercise.folder), number
-        )
+        alone = regions.alone(copy, exercise.regions, project.shown(exercise.folder), number)
         inputs, variant = exercise.quick_trial_of(number)
         output = bench.compiler_said(alone.texts, inputs, variant).splitlines()
         warnings += compiler_warnings(_in_own_files(output, alone, exercise), own)
@@ -622,9 +588,7 @@ def _evidence(
     return warnings[: 3 * SHOWN_WARNINGS], said
 
 
-def _in_own_files(
-    output: Iterable[str], alone: regions.Alone, exercise: Exercise
-) -> list[str]:
+def _in_own_files(output: Iterable[str], alone: regions.Alone, exercise: Exercise) -> list[str]:
     """What the compiler said of the files of a trial, with the places in the learner's files."""
 
     def told(found: re.Match) -> str:
@@ -637,18 +601,14 @@ def _in_own_files(
     return [place.sub(told, line) for line in output]
 
 
-def check_one(
-    console: Console, build: Path, sim: Path, exercise: Exercise, number: int
-) -> Verdict:
+def check_one(console: Console, build: Path, sim: Path, exercise: Exercise, number: int) -> Verdict:
     """Tests one exercise in a copy in which all others are solved.
 
     @param sim  a configured build with Ninja and the simulator
     """
     copy = exercise.own_copy()
     blanks = exercise.blanks()
-    states = {r.number: UNKNOWN for r in exercise.regions} | dict.fromkeys(
-        blanks, BLANK
-    )
+    states = {r.number: UNKNOWN for r in exercise.regions} | dict.fromkeys(blanks, BLANK)
     if number in blanks:
         return Verdict(exercise=number, exercises=states)
     require(console, sim, exercise.chapter.executable)
@@ -671,13 +631,12 @@ def check_one(
 
 
 def notes_on(exercise: Exercise, program: Path, solution: Path) -> dict[int, str]:
-    """What a program whose answers are right does in vain, by exercise. @param solution  the chapter's program"""
+    """What a program whose answers are right does in vain, by exercise. @param solution  the chapter's
+    program
+    """
     notes = {}
     for number, watch in exercise.watches.items():
-        own, theirs = (
-            trials.profile(each, watch.variant, watch.input)
-            for each in (program, solution)
-        )
+        own, theirs = (trials.profile(each, watch.variant, watch.input) for each in (program, solution))
         if words := diagnosis.in_vain(watch.function, own, theirs):
             options = f"--variant {watch.variant} {watch.input}"
             notes[number] = f"{words}, with {options}. {watch.says}"
@@ -696,9 +655,7 @@ def _verdict_on(
     own = diagnosis.explain(attempts)
     if own is None and limits_of(exercise, copy):
         require(console, build, exercise.chapter.executable)
-        solution = trials.run(
-            build / "bin" / exercise.chapter.executable, exercise.inputs
-        )
+        solution = trials.run(build / "bin" / exercise.chapter.executable, exercise.inputs)
         own = diagnosis.explain(attempts, limits_of(exercise, copy), solution)
     if own is None:
         states = dict.fromkeys((region.number for region in exercise.regions), RIGHT)
@@ -718,7 +675,9 @@ def _verdict_on(
 
 
 def printed_by(program: Path, verdict: Verdict) -> trials.Printed | None:
-    """What the kernels print: those of the finding on its input, or else any on the first input where some do."""
+    """What the kernels print: those of the finding on its input, or else any on the first input where some
+    do.
+    """
     finding, prints = verdict.finding, [a for a in verdict.attempts if a.prints]
     cases = [(a.arguments, "all") for a in prints[:1]]
     if finding and any(a.arguments == finding.arguments for a in prints):
@@ -731,9 +690,7 @@ def printed_by(program: Path, verdict: Verdict) -> trials.Printed | None:
     return None
 
 
-def _judge_on(
-    console: Console, sim: Path, exercise: Exercise, copy: dict[str, str], tell: Tell
-) -> Verdict:
+def _judge_on(console: Console, sim: Path, exercise: Exercise, copy: dict[str, str], tell: Tell) -> Verdict:
     require(console, sim, exercise.chapter.executable)
     console.step("   testing each exercise by itself")
     verdict = judge(trials.Workbench(sim, exercise.chapter), exercise, copy, tell)

@@ -114,7 +114,9 @@ def take_own(
     command: str,
     add_own: Callable[[argparse.ArgumentParser], None],
 ) -> None:
-    """Takes the options of a command out of the words after NN, where they may stand among those of a program."""
+    """Takes the options of a command out of the words after NN, where they may stand among those of a
+    program.
+    """
     parser = Parser(prog=f"./learn {command}", add_help=False)
     add_own(parser)
     own, args.options = parser.parse_known_args(args.options)

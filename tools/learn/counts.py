@@ -34,12 +34,8 @@ COUNTS = {
     "sectors": Count("sectors", _traffic("sectors")),
     "requests": Count("requests", _traffic("requests")),
     "wavefronts": Count("wavefronts of shared memory", wavefronts),
-    "conflicts": Count(
-        "bank conflicts", lambda r: wavefronts(r) - wavefronts(r, "_ideal")
-    ),
-    "shared_bytes": Count(
-        "bytes of shared memory", lambda r: r["shared"]["bytes_per_block"]
-    ),
+    "conflicts": Count("bank conflicts", lambda r: wavefronts(r) - wavefronts(r, "_ideal")),
+    "shared_bytes": Count("bytes of shared memory", lambda r: r["shared"]["bytes_per_block"]),
     "barriers": Count("barriers", lambda r: r["ops"]["barriers"]),
     "shuffles": Count("shuffles", lambda r: r["ops"]["shuffles"]),
     "mma": Count("mma instructions", lambda r: r["ops"]["mma"]),

@@ -99,7 +99,9 @@ def number(value: float | str) -> str:
 
 
 def _excess(attempt: Attempt) -> dict[tuple[str, str], tuple[int, int]]:
-    """Where the kernel moved more bytes than the chapter's formula allows: (tensor, direction): (counted, allowed)."""
+    """Where the kernel moved more bytes than the chapter's formula allows: (tensor, direction): (counted,
+    allowed).
+    """
     traffic = attempt.result["traffic"]
     if "counted" not in traffic:
         return {}
@@ -156,7 +158,9 @@ def _list(words: list[str]) -> str:
 
 
 def _ranges(axis: dict, name: str) -> str | None:
-    """ "columns 8 to 15 and 24 to 31 of 64", or "columns 8 to 15 of every 16"; None if there are too many ranges."""
+    """ "columns 8 to 15 and 24 to 31 of 64", or "columns 8 to 15 of every 16"; None if there are too many
+    ranges.
+    """
     ranges = axis.get("ranges")
     if not ranges:
         return None
@@ -187,11 +191,7 @@ def _where(axis: dict, name: str) -> str | None:
         return None
     many = _plural(name)
     if count == 1:
-        at = (
-            f", the {'first' if first == 0 else 'last'}"
-            if first in (0, length - 1)
-            else ""
-        )
+        at = f", the {'first' if first == 0 else 'last'}" if first in (0, length - 1) else ""
         return f"{name} {first}{at} of {length}"
     if count == last - first + 1:
         if last == length - 1:
@@ -202,10 +202,7 @@ def _where(axis: dict, name: str) -> str | None:
     if axis["step"] > 1:
         every = {2: "second", 3: "third"}.get(axis["step"], f"{axis['step']}th")
         return f"every {every} {name} from {first} to {last}, of {length}"
-    return (
-        _ranges(axis, name)
-        or f"in {count} of {length} {many}, the first {first}, the last {last}"
-    )
+    return _ranges(axis, name) or f"in {count} of {length} {many}, the first {first}, the last {last}"
 
 
 def _element(tensor: str, index: list[int]) -> str:
@@ -223,9 +220,7 @@ def _moved(tensor: str, holds: dict, names: tuple[str, ...], axes: list[dict]) -
         ways = ("further down", "further up"), ("further right", "further left")
         parts = [
             f"{abs(far)} {_plural(name) if abs(far) > 1 else name} {way[far < 0]}"
-            for far, name, way in zip(
-                holds["offset"][-2:], names[-2:], ways, strict=True
-            )
+            for far, name, way in zip(holds["offset"][-2:], names[-2:], ways, strict=True)
         ]
         return f"elements are swapped with those {' and '.join(parts)}"
     axis, name = axes[holds["axis"]], names[holds["axis"]]
@@ -253,7 +248,9 @@ def _moved(tensor: str, holds: dict, names: tuple[str, ...], axes: list[dict]) -
 
 
 def _holds(tensor: str, pattern: dict, names: tuple[str, ...]) -> list[str]:
-    """ "o[0, 1] holds what o[8, 1] should be: rows i and i + 8 are swapped", if the harness found such a rule."""
+    """ "o[0, 1] holds what o[8, 1] should be: rows i and i + 8 are swapped", if the harness found such a
+    rule.
+    """
     holds = pattern.get("holds")
     if not holds:
         return []
@@ -261,11 +258,7 @@ def _holds(tensor: str, pattern: dict, names: tuple[str, ...]) -> list[str]:
     source = _element(holds["tensor"], holds["source"])
     what = source if holds["is_input"] else f"what {source} should be"
     rule = _moved(tensor, holds, names, pattern["axes"])
-    share = (
-        ""
-        if holds["share"] > 0.98
-        else f" (in {100 * holds['share']:.0f} % of the wrong elements)"
-    )
+    share = "" if holds["share"] > 0.98 else f" (in {100 * holds['share']:.0f} % of the wrong elements)"
     return [f"{example} holds {what}: {rule}{share}"]
 
 
@@ -285,14 +278,14 @@ def _factor(tensor: str, pattern: dict, names: tuple[str, ...]) -> list[str]:
             return [f"the wrong {many} of this {line} are {_times(factor)}"]
         return [f"all of them are off by the same factor: {_times(factor)}"]
     if pattern["factor_per_line"]:
-        return [
-            f"each {line} is off by a factor of its own, the same for all its {many}"
-        ]
+        return [f"each {line} is off by a factor of its own, the same for all its {many}"]
     return []
 
 
 def pattern_in_words(tensor: str, check: dict) -> list[str]:
-    """Sentences on what the wrong elements of a tensor have in common. @param check  the tensor's entry in the JSON"""
+    """Sentences on what the wrong elements of a tensor have in common. @param check  the tensor's entry in
+    the JSON
+    """
     pattern = check.get("pattern")
     if not pattern:
         return []
@@ -300,21 +293,14 @@ def pattern_in_words(tensor: str, check: dict) -> list[str]:
     total = math.prod(axis["length"] for axis in axes)
     rank = len(axes)
     names = AXES.get(rank) or tuple(f"index {place}" for place in range(rank))
-    pairs = [
-        (axis, name)
-        for axis, name in zip(axes, names, strict=True)
-        if axis["length"] > 1
-    ]
+    pairs = [(axis, name) for axis, name in zip(axes, names, strict=True) if axis["length"] > 1]
 
     sentences = _holds(tensor, pattern, names)
     if wrong == total:
         sentences.append(EVERY_ELEMENT)
     else:
         parts = [words for axis, name in pairs if (words := _where(axis, name))]
-        places = (
-            "; ".join(parts)
-            or f"every {' and every '.join(n for _, n in pairs)} has some"
-        )
+        places = "; ".join(parts) or f"every {' and every '.join(n for _, n in pairs)} has some"
         sentences.append(f"{wrong} of {total} elements are wrong: {places}")
     which = "of them" if wrong == total else "of the wrong ones"
     for key, one, many in (
@@ -347,8 +333,8 @@ SIZES = (
 
 
 def _values(arguments: str) -> dict[str, str]:
-    """ "-n 2 --rows 3 --causal" as {"-n": "2", "--rows": "3", "--causal": ""}, with an entry for what some options mean
-    together."""
+    """ "-n 2 --rows 3 --causal" as {"-n": "2", "--rows": "3", "--causal": ""}, with an entry for what some
+    options mean together."""
     values, option = {}, ""
     for word in shlex.split(arguments):
         if word.startswith("--") or word == ranks.COUNT:
@@ -389,9 +375,7 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
         if len(wrong) == 1 and None not in wrong and option not in SIZES:
             words.append(f"{option} {next(iter(wrong))}".rstrip())
         try:
-            bad_sizes, good_sizes = (
-                [int(value) for value in both] for both in (wrong, right)
-            )
+            bad_sizes, good_sizes = ([int(value) for value in both] for both in (wrong, right))
         except (TypeError, ValueError):  # a word, a flag, or absent
             is_new = is_new or len(wrong) == 1 and None not in wrong
             continue
@@ -407,8 +391,7 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
             sizes.append(f"wrong only if {option} is a multiple of {factor}")
         elif len(good) + len(bad) <= MOST_SIZES:
             good_list, bad_list = (
-                _list([str(size) for size in sorted(set(both))])
-                for both in (good_sizes, bad_sizes)
+                _list([str(size) for size in sorted(set(both))]) for both in (good_sizes, bad_sizes)
             )
             lists.append(f"right with {option} {good_list}, wrong with {bad_list}")
     if is_new:
@@ -423,7 +406,9 @@ def _patterns(attempt: Attempt) -> list[str]:
 
 
 def _as_if(changes: list[dict]) -> list[str]:
-    """A sentence on changes of the problem for which wrong outputs are right: these all explain the same outputs."""
+    """A sentence on changes of the problem for which wrong outputs are right: these all explain the same
+    outputs.
+    """
     if not 0 < len(changes) <= MOST_CHANGES:
         return []
     ways = [each["change"] for each in changes]
@@ -442,14 +427,13 @@ def _is_large_enough(attempt: Attempt) -> bool:
 
 
 def _evidence(failing: list[Attempt]) -> Attempt:
-    """The attempt to report: if possible on an input that is no special case; of these, the first that shows where the
-    values belong or what was computed, best without alternatives, or else what the wrong elements have in common."""
+    """The attempt to report: if possible on an input that is no special case; of these, the first that shows
+    where the values belong or what was computed, best without alternatives, or else what the wrong elements
+    have in common."""
 
     def rank(attempt: Attempt) -> tuple[bool, ...]:
         check = attempt.result["check"]
-        holds = any(
-            "holds" in each.get("pattern", {}) for each in check["tensors"].values()
-        )
+        holds = any("holds" in each.get("pattern", {}) for each in check["tensors"].values())
         changes = len(check.get("as_if", []))
         explains = holds or 0 < changes <= MOST_CHANGES
         says = _patterns(attempt) not in ([], [EVERY_ELEMENT])
@@ -485,10 +469,7 @@ def _numbers(tried: list[Attempt]) -> Finding:
         f"{_list([*wrong] or ['a result'])} {verb} wrong",
         details,
         at=next(
-            (
-                f"{name}[{','.join(map(str, check['first_wrong']['index']))}]"
-                for name, check in wrong.items()
-            ),
+            (f"{name}[{','.join(map(str, check['first_wrong']['index']))}]" for name, check in wrong.items()),
             "",
         ),
     )
@@ -506,7 +487,9 @@ MOST_TILES = 3  # that are named one by one
 
 
 def _tiles(attempt: Attempt) -> dict | None:
-    """What the masks leave of each tile, if kernels skip some: "kinds" has a letter for each, 'e', 'p' or 'f'."""
+    """What the masks leave of each tile, if kernels skip some: "kinds" has a letter for each, 'e', 'p' or
+    'f'.
+    """
     return (attempt.result or {}).get("traffic", {}).get("predicted", {}).get("tiles")
 
 
@@ -552,9 +535,7 @@ def _more_tiles(attempt: Attempt, solution: Attempt) -> list[str]:
     ):
         at = [
             (r, c)
-            for r, (row, right) in enumerate(
-                zip(tiles["kinds"], theirs["kinds"], strict=True)
-            )
+            for r, (row, right) in enumerate(zip(tiles["kinds"], theirs["kinds"], strict=True))
             for c, (own, true) in enumerate(zip(row, right, strict=True))
             if true == kind and own in is_called
         ]
@@ -593,7 +574,9 @@ RACE = re.compile(
 
 
 def _race(defect: dict) -> list[str]:
-    """The report of a race: what is missing, the place in memory, and the two accesses. The learner's comes first."""
+    """The report of a race: what is missing, the place in memory, and the two accesses. The learner's comes
+    first.
+    """
     found = RACE.fullmatch(defect["message"])
     if not found:
         return defect["message"].splitlines()
@@ -625,18 +608,14 @@ def _defect(attempt: Attempt, kind: str) -> Finding:
     where = IN_BLOCK.search(same[0]["message"])
     block = ",".join(where.groups()) if where else ""
     arguments = attempt.arguments
-    return Finding(
-        kind, attempt.variant, arguments, headline, details, lines, block=block
-    )
+    return Finding(kind, attempt.variant, arguments, headline, details, lines, block=block)
 
 
 def _wavefronts(attempt: Attempt) -> tuple[int, int]:
     """Wavefronts of shared memory: how many more than necessary, and how many are necessary."""
     shared = attempt.result.get("shared", {})
     taken, fewest = (
-        sum(
-            shared.get(f"{access}_wavefronts{which}", 0) for access in ("load", "store")
-        )
+        sum(shared.get(f"{access}_wavefronts{which}", 0) for access in ("load", "store"))
         for which in ("", "_ideal")
     )
     return taken - fewest, fewest
@@ -669,7 +648,9 @@ def _conflicts(attempt: Attempt) -> int:
 
 
 def _more_sectors(attempt: Attempt, solution: Attempt) -> list[str]:
-    """Whether the warps execute more instructions than the solution's, or each instruction touches more sectors."""
+    """Whether the warps execute more instructions than the solution's, or each instruction touches more
+    sectors.
+    """
     own, allowed = (_global(each, "sectors") for each in (attempt, solution))
     way = max(own, key=lambda way: own[way] - allowed[way])
     what = {"read": "load", "write": "store"}[way]
@@ -705,15 +686,11 @@ SAME_SIZE = 0.99  # of the chapter's instructions: smaller ones are narrower
 
 def _more_of_tensors(attempt: Attempt, solution: Attempt, way: str) -> list[str]:
     """What is read or written more often than in the solution. @param way  "read" or "write" """
-    own, theirs = (
-        each.result["traffic"]["counted"].get("tensors", {})
-        for each in (attempt, solution)
-    )
+    own, theirs = (each.result["traffic"]["counted"].get("tensors", {}) for each in (attempt, solution))
     return [
         f"you {way} {tensor} more often: {counted[f'{way}_bytes']} bytes, the chapter's kernel {allowed}"
         for tensor, counted in own.items()
-        if counted[f"{way}_bytes"]
-        > (allowed := theirs.get(tensor, {}).get(f"{way}_bytes", 0))
+        if counted[f"{way}_bytes"] > (allowed := theirs.get(tensor, {}).get(f"{way}_bytes", 0))
     ]
 
 
@@ -726,9 +703,7 @@ def _more_conflicts(attempt: Attempt, solution: Attempt) -> list[str]:
     details = [detail]
     needed = _wavefronts(solution)[1]
     if fewest > needed:
-        details.append(
-            f"the chapter's kernel needs {needed} without conflicts: you load or store more often"
-        )
+        details.append(f"the chapter's kernel needs {needed} without conflicts: you load or store more often")
     return details
 
 
@@ -840,9 +815,7 @@ BEYOND = {
 }
 
 
-def _beyond(
-    limit: str, attempts: list[Attempt], solution: Iterable[Attempt]
-) -> Finding | None:
+def _beyond(limit: str, attempts: list[Attempt], solution: Iterable[Attempt]) -> Finding | None:
     """The first attempt with more of something, or for LEAST less, than the solution has on the same input.
 
     Where the solution itself was stopped, as on a machine that is busy, there is nothing to compare with.
@@ -869,7 +842,9 @@ MOST_IN_VAIN = 1.25  # a compiler may arrange the same work in a few more blocks
 
 
 def in_vain(function: str, own: Mapping[str, int], solution: Mapping[str, int]) -> str:
-    """A sentence on a function that does more work than in the solution, "" otherwise. @param own  trials.profile()'s"""
+    """A sentence on a function that does more work than in the solution, "" otherwise. @param own
+    trials.profile()'s
+    """
     mine, theirs = own.get(function, 0), solution.get(function, 0)
     if not theirs or mine <= MOST_IN_VAIN * theirs:
         return ""
@@ -884,8 +859,8 @@ def explain(
 ) -> Finding | None:
     """The finding for the first variant, in the chapter's order, that fails; None if none does.
 
-    @param limits    some of sheet.LIMITS and counts.LEAST: having more, or less, of them than the solution is a finding
-    @param solution  the attempts of the chapter's own kernels, if there are limits
+    @param limits    some of sheet.LIMITS and counts.LEAST: having more, or less, of them than the solution is
+    a finding @param solution  the attempts of the chapter's own kernels, if there are limits
     @param more      what to add to a finding, by kind
     """
     by_variant: dict[str, list[Attempt]] = {}
@@ -901,9 +876,7 @@ def explain(
     return _with_question(next((found for found in beyond if found), None), more)
 
 
-def _with_question(
-    finding: Finding | None, more: Mapping[str, str] | None
-) -> Finding | None:
+def _with_question(finding: Finding | None, more: Mapping[str, str] | None) -> Finding | None:
     if finding and more and finding.kind in more:
         finding.details.append(more[finding.kind])
     return finding
@@ -925,9 +898,7 @@ def _explain(attempt: Attempt, kind: str, tried: list[Attempt]) -> Finding:
             attempt.ended[attempt.ended.index(DEADLOCK) :],
         )
     if kind == "hang":
-        return finding(
-            "did not end, and was stopped: is there a loop whose condition never becomes false?"
-        )
+        return finding("did not end, and was stopped: is there a loop whose condition never becomes false?")
     if kind == "crash":
         return finding(f"stopped the program: {reason_of(attempt.ended)}")
     if kind in DEFECTS:

@@ -43,10 +43,10 @@ def as_typed(command: list[str]) -> list[str]:
     return [project.shown(Path(w)) if w.startswith(root) else w for w in command]
 
 
-def make(
-    console: Console, environment: Path, requirements: list[str], problem: str
-) -> None:
-    """Makes a virtual environment and installs what pip understands. LearnError with the problem if that fails."""
+def make(console: Console, environment: Path, requirements: list[str], problem: str) -> None:
+    """Makes a virtual environment and installs what pip understands. LearnError with the problem if that
+    fails.
+    """
     pip = [str(python_of(environment)), "-m", "pip", "install", "--quiet"]
     steps = {
         "environment": [sys.executable, "-m", "venv", str(environment)],

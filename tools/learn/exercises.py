@@ -91,9 +91,7 @@ class Exercise:
     def require_started(self) -> None:
         """LearnError if the learner has no files."""
         if not self.started:
-            raise LearnError(
-                f"chapter {self.number} is not started: ./learn start {self.number}", 2
-            )
+            raise LearnError(f"chapter {self.number} is not started: ./learn start {self.number}", 2)
 
     def own_copy(self) -> dict[str, str]:
         """The text of each of the learner's files, by name. LearnError if there are none."""
@@ -108,9 +106,7 @@ class Exercise:
                     2,
                 ) from error
             except (OSError, UnicodeDecodeError) as error:
-                raise LearnError(
-                    f"{project.shown(file)} cannot be read: {error}", 2
-                ) from error
+                raise LearnError(f"{project.shown(file)} cannot be read: {error}", 2) from error
         return copy
 
     def own_places(self) -> dict[int, regions.Place]:
@@ -130,9 +126,7 @@ class Exercise:
     def copy_with(self, contents: Mapping[int, tuple[str, ...]]) -> dict[str, str]:
         """A learner's copy with these answers, and blanks in the other regions."""
         return {
-            name: regions.blank_copy(
-                text, self.regions_of(name), self.chapter.name, contents
-            )
+            name: regions.blank_copy(text, self.regions_of(name), self.chapter.name, contents)
             for name, text in self.sheet.texts.items()
         }
 
@@ -169,7 +163,9 @@ class Exercise:
 
     @property
     def limits(self) -> list[str]:
-        """What an answer must not have more of than the solution, or less of: some of sheet.LIMITS and counts.LEAST."""
+        """What an answer must not have more of than the solution, or less of: some of sheet.LIMITS and
+        counts.LEAST.
+        """
         return self.sheet.limits
 
     def mutants(self) -> list[Mutant]:
@@ -217,9 +213,7 @@ class Exercise:
         result = self.last_result(build)
         if not result:
             checked = self.result_file(build).exists()
-            words = (
-                "changed since the last check" if checked else "started, not checked"
-            )
+            words = "changed since the last check" if checked else "started, not checked"
             return State(words, "yellow")
         if result["passed"]:
             return State("passed", "green")
@@ -231,19 +225,15 @@ class Exercise:
         return State(f"failing: exercise {which}" if which else "failing", "red", which)
 
 
-HOW_TO_RESTORE = "Solve the exercises in exercises/, which ./learn start creates; `git checkout -- {path}` undoes the edit"
+HOW_TO_RESTORE = (
+    "Solve the exercises in exercises/, which ./learn start creates; `git checkout -- {path}` undoes the edit"
+)
 
 
 def edited_chapters() -> list[str]:
     """The chapters' files with exercises that differ from git; none if there is no git."""
-    chapters = filter(
-        lambda exercise: exercise.exists, map(Exercise, project.chapters())
-    )
-    files = [
-        f"chapters/{exercise.chapter.name}/{name}"
-        for exercise in chapters
-        for name in exercise.names
-    ]
+    chapters = filter(lambda exercise: exercise.exists, map(Exercise, project.chapters()))
+    files = [f"chapters/{exercise.chapter.name}/{name}" for exercise in chapters for name in exercise.names]
     try:
         done = subprocess.run(
             ["git", "status", "--porcelain", "--untracked-files=no", "--", *files],
@@ -255,9 +245,7 @@ def edited_chapters() -> list[str]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return (
-        [line[3:] for line in done.stdout.splitlines()] if done.returncode == 0 else []
-    )
+    return [line[3:] for line in done.stdout.splitlines()] if done.returncode == 0 else []
 
 
 def select_one(word: str) -> Exercise:

@@ -1,7 +1,9 @@
-"""Compiles the kernels of a source file without the code around them, which takes most of the compiler's time.
+"""Compiles the kernels of a source file without the code around them, which takes most of the compiler's
+time.
 
-The functions of a GPU can be changed without effect on those of the CPU, as long as only their bodies change. An object file
-of the whole source then serves for other versions of its kernels: the linker takes those that come first.
+The functions of a GPU can be changed without effect on those of the CPU, as long as only their bodies change.
+An object file of the whole source then serves for other versions of its kernels: the linker takes those that
+come first.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ NOT_ONLY = {"__host__", "constexpr", "consteval", "auto", "decltype", "="}
 
 
 def without_bodies(text: str) -> list[str]:
-    """The tokens of a source file that code of the CPU may depend on: all but comments and the bodies of functions that only
-    a GPU executes.
+    """The tokens of a source file that code of the CPU may depend on: all but comments and the bodies of
+    functions that only a GPU executes.
     """
     kept: list[str] = []
     head: set[str] = set()  # the words of the declaration so far
@@ -53,7 +55,8 @@ def without_bodies(text: str) -> list[str]:
     return kept if depth == 0 else [text]
 
 
-# A function's name as c++filt prints it, up to its template arguments: "void fa::ch07::kernel[abi:kernel]<..>(..)".
+# A function's name as c++filt prints it, up to its template arguments: "void
+# fa::ch07::kernel[abi:kernel]<..>(..)".
 KERNEL = re.compile(r"(?:void )?((?:\w+::)*\w+)\[abi:kernel\](?=[<(])")
 UNSPEAKABLE = re.compile(r"\(anonymous|\{|'lambda")
 
@@ -101,9 +104,7 @@ def _arguments(rest: str) -> str:
 
 
 def _output(words: list[str], text: str = "") -> str:
-    return subprocess.run(
-        words, input=text, capture_output=True, text=True, check=True
-    ).stdout
+    return subprocess.run(words, input=text, capture_output=True, text=True, check=True).stdout
 
 
 def around(source: str, compiled: Path, to: Path) -> Around | None:
@@ -128,9 +129,7 @@ def around(source: str, compiled: Path, to: Path) -> Around | None:
         return None
     if not kernels or any(map(UNSPEAKABLE.search, kernels.values())):
         return None
-    addresses = ", ".join(
-        f"reinterpret_cast<const void*>(&{name})" for name in kernels.values()
-    )
+    addresses = ", ".join(f"reinterpret_cast<const void*>(&{name})" for name in kernels.values())
     table = f"kernels_of_{re.sub(r'[^a-z]', '_', compiled.stem)}"
     lines = [
         *directives,

@@ -66,11 +66,7 @@ def compiler() -> Tool:
     command = compiler_command()
     text = first_output([*shlex.split(command), "--version"])
     if text is None:
-        wanted = (
-            "CXX does not name a compiler"
-            if os.environ.get("CXX")
-            else "no C++ compiler"
-        )
+        wanted = "CXX does not name a compiler" if os.environ.get("CXX") else "no C++ compiler"
         return Tool(command, problem=f"{wanted}: g++ 12 or newer is needed")
     name = "clang++" if "clang" in text else "g++"
     # "g++ (Ubuntu 13.2.0-23ubuntu4) 13.2.0": the version comes after the parentheses.
@@ -78,9 +74,7 @@ def compiler() -> Tool:
     tool = Tool(name if command == "c++" else f"{name} ({command})", version)
     if version < COMPILER_MINIMUM[name]:
         needed = _dotted(COMPILER_MINIMUM[name])
-        tool.problem = (
-            f"{name} {_dotted(version)} is too old: {needed} or newer is needed"
-        )
+        tool.problem = f"{name} {_dotted(version)} is too old: {needed} or newer is needed"
     return tool
 
 
@@ -88,9 +82,7 @@ def cmake() -> Tool:
     text = first_output(["cmake", "--version"])
     tool = Tool("cmake", _version(text or ""))
     if tool.version < CMAKE_MINIMUM:
-        what = (
-            f"cmake {_dotted(tool.version)} is too old" if text else "there is no cmake"
-        )
+        what = f"cmake {_dotted(tool.version)} is too old" if text else "there is no cmake"
         tool.problem = f"{what}: {_dotted(CMAKE_MINIMUM)} or newer is needed"
     return tool
 
@@ -104,9 +96,7 @@ def require_toolchain() -> None:
 
 def cuda_program(name: str) -> str | None:
     """A program of the CUDA toolkit: on PATH, or where the toolkit is usually installed."""
-    home = (
-        os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda"
-    )
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda"
     return shutil.which(name) or shutil.which(name, path=str(Path(home) / "bin"))
 
 
@@ -118,25 +108,19 @@ def nvcc() -> Tool:
     release = re.search(r"release (\d+)\.(\d+)", text)
     tool = Tool("nvcc", tuple(map(int, release.groups())) if release else ())
     if tool.version < NVCC_MINIMUM:
-        tool.problem = (
-            f"{tool} is too old ({_dotted(NVCC_MINIMUM)} is the first with C++20)"
-        )
+        tool.problem = f"{tool} is too old ({_dotted(NVCC_MINIMUM)} is the first with C++20)"
     return tool
 
 
 def gpus() -> list[str]:
     """The names of the GPUs that the driver lists."""
-    listing = first_output(
-        ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
-    )
+    listing = first_output(["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"])
     return listing.splitlines() if listing else []
 
 
 def compute_capability() -> str | None:
     """ "9.0": of the first GPU that the driver lists. None if it does not say."""
-    listing = first_output(
-        ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
-    )
+    listing = first_output(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"])
     first = (listing or "").partition("\n")[0].strip()
     return first if re.fullmatch(r"\d+\.\d", first) else None
 
@@ -157,9 +141,7 @@ def choose_preset(asked: str | None) -> tuple[str, str]:
     if asked is not None:
         if asked not in presets():
             known = ", ".join(presets())
-            raise LearnError(
-                f"{source} {asked} is not a preset: the presets are {known}", 2
-            )
+            raise LearnError(f"{source} {asked} is not a preset: the presets are {known}", 2)
         if asked.startswith("cuda") and (problem := nvcc().problem):
             raise LearnError(f"{source} {asked}: {problem}; --preset sim needs none", 3)
         return asked, f"chosen by {source}"

@@ -55,7 +55,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a tile's elements lie in shared memory, by the number of columns. More than one layout is right."""
+    """Where a tile's elements lie in shared memory, by the number of columns. More than one layout is
+    right.
+    """
 
     exercise: int
     name: str
@@ -76,14 +78,18 @@ class Layout:
         return f"{at} gives {gives}, the chapter's gives {should}; {why}"
 
     def shown(self, own: Mapping) -> str:
-        """The number of columns for which a picture tells most: the first that is wrong, or else that of the lesson."""
+        """The number of columns for which a picture tells most: the first that is wrong, or else that of the
+        lesson.
+        """
         sizes = sorted(own, key=lambda cols: (cols != LESSON_COLS, int(cols)))
         wrong = (cols for cols in sizes if fault_of(own[cols], int(cols)))
         return next(wrong, LESSON_COLS)
 
 
 def fault_of(offsets: list[list[int]], cols: int) -> str | None:
-    """Why a swizzled layout of rows without padding is wrong. None if it is right, however it permutes the chunks."""
+    """Why a swizzled layout of rows without padding is wrong. None if it is right, however it permutes the
+    chunks.
+    """
     taken: dict[int, Place] = {}
     for row, places in enumerate(offsets):
         for col, at in enumerate(places):
@@ -108,15 +114,15 @@ def fault_of(offsets: list[list[int]], cols: int) -> str | None:
         for row in range(8):
             other = groups.setdefault(offsets[row][chunk] // 8 % 8, row)
             if other != row:
-                return (
-                    f"rows {other} and {row} have chunk {chunk // 8} in the same banks"
-                )
+                return f"rows {other} and {row} have chunk {chunk // 8} in the same banks"
     return None
 
 
 @dataclass(frozen=True)
 class Copies:
-    """Which 16 bytes of a matrix go to each chunk of a tile, by rows: [row, column], "zeros", or None for nothing."""
+    """Which 16 bytes of a matrix go to each chunk of a tile, by rows: [row, column], "zeros", or None for
+    nothing.
+    """
 
     exercise: int
     name: str
@@ -143,9 +149,11 @@ class Copies:
 
 @dataclass(frozen=True)
 class Elements:
-    """What threads write to each element of a tile, by call: rows of [source, number of threads, last thread].
+    """What threads write to each element of a tile, by call: rows of [source, number of threads, last
+    thread].
 
-    A source is [row, column] of the matrix, "zero", "another number", or None for nothing. Later columns are padding.
+    A source is [row, column] of the matrix, "zero", "another number", or None for nothing. Later columns are
+    padding.
     """
 
     exercise: int
@@ -153,34 +161,42 @@ class Elements:
     cols = 64  # without padding
 
     def problem(self, right: Mapping, own: Mapping) -> str | None:
-        """A sentence on the first call that is wrong: elements without a thread or with several, then wrong contents."""
+        """A sentence on the first call that is wrong: elements without a thread or with several, then wrong
+        contents.
+        """
         for call in right:
             if lines := self.problems(right[call], own[call]):
                 return f"{call}: {'; '.join(lines)}"
         return None
 
     def problems(self, right: list[list], own: list[list]) -> list[str]:
-        """What is wrong with a call: how many threads write an element, what they write, and if that is right, which."""
+        """What is wrong with a call: how many threads write an element, what they write, and if that is
+        right, which.
+        """
         found = self._of_threads(own), self._of_contents(right, own)
         problems = [words for words in found if words]
         return problems or ([words] if (words := self._of_neighbours(own)) else [])
 
     def _of_neighbours(self, own: list[list]) -> str | None:
-        """If most neighbouring columns are written neither by the same thread nor by neighbours, an example."""
+        """If most neighbouring columns are written neither by the same thread nor by neighbours, an
+        example.
+        """
         threads = [thread for _, _, thread in own[0][: self.cols]]
         pairs = list(itertools.pairwise(threads))
         apart = [
-            (col, *pair)
-            for col, pair in enumerate(pairs)
-            if pair[1] - pair[0] not in (0, 1) and pair[1] % 32
+            (col, *pair) for col, pair in enumerate(pairs) if pair[1] - pair[0] not in (0, 1) and pair[1] % 32
         ]
         if 2 * len(apart) < len(pairs):
             return None
         col, one, other = apart[0]
-        return f"threads {one} and {other} write {(0, col)} and {(0, col + 1)} of the tile, should be neighbours"
+        return (
+            f"threads {one} and {other} write {(0, col)} and {(0, col + 1)} of the tile, should be neighbours"
+        )
 
     def _of_threads(self, own: list[list]) -> str | None:
-        """Of the first row where not every element is written once, which elements are written by how many threads."""
+        """Of the first row where not every element is written once, which elements are written by how many
+        threads.
+        """
         for row, elements in enumerate(own):
             by_count: dict[int, list[int]] = {}
             for col, (_, threads, _) in enumerate(elements[: self.cols]):
@@ -191,10 +207,7 @@ class Elements:
                 if threads != 1
             ]
             if wrong:
-                rows = sum(
-                    any(threads != 1 for _, threads, _ in each[: self.cols])
-                    for each in own
-                )
+                rows = sum(any(threads != 1 for _, threads, _ in each[: self.cols]) for each in own)
                 others = f" ({rows} of {len(own)} rows are like that)"
                 words = f"row {row} of the tile: {', '.join(wrong)}"
                 return words + (others if rows > 1 else "")
@@ -243,7 +256,8 @@ MAPS: dict[str, list[Map]] = {
     "09": [Copies(1, "load_tile")],
     "10": [Elements(4, "store_pair"), Elements(5, "rows_of_dq")],
 }
-# The programs that print them: {"own": {name: values}, "right": {name: values}}, or "chapter" and "device" instead.
+# The programs that print them: {"own": {name: values}, "right": {name: values}}, or "chapter" and "device"
+# instead.
 PROGRAMS = {
     "04": "chapters/04_tiled_v1/maps.cpp",
     "06": "tools/docs/fragment_maps.cu",
@@ -253,12 +267,8 @@ PROGRAMS = {
     "10": "chapters/10_hopper_backward/maps.cpp",
 }
 # What a learner should know about errors where not the whole file is compiled.
-_ALONE = (
-    "this compiles the answer by itself; ./learn check {} compiles it where it stands"
-)
-HOW_COMPILED = {
-    number: _ALONE.format(number) for number in ("04", "07", "08", "09", "10")
-}
+_ALONE = "this compiles the answer by itself; ./learn check {} compiles it where it stands"
+HOW_COMPILED = {number: _ALONE.format(number) for number in ("04", "07", "08", "09", "10")}
 
 
 def of(chapter: project.Chapter) -> list[Map]:
@@ -297,9 +307,11 @@ def _write(folder: Path, exercise: Exercise, copy: Mapping[str, str]) -> None:
 
 
 def printed(exercise: Exercise, copy: Mapping[str, str]) -> Printed:
-    """What the maps in a learner's copy return, next to the chapter's. It is compiled for the CPU, without the simulator.
+    """What the maps in a learner's copy return, next to the chapter's. It is compiled for the CPU, without
+    the simulator.
 
-    CompileError if it does not compile, Stopped if the program does not end well, RegionError if marks are missing
+    CompileError if it does not compile, Stopped if the program does not end well, RegionError if marks are
+    missing
     """
     chapter, root = exercise.chapter, project.ROOT
     with tempfile.TemporaryDirectory(prefix="learn-maps-") as name:
@@ -335,7 +347,9 @@ def printed(exercise: Exercise, copy: Mapping[str, str]) -> Printed:
 
 
 def remarks(exercise: Exercise, copy: Mapping[str, str], number: int) -> list[str]:
-    """What is wrong with the maps of one exercise, for `check`; nothing if it has none, or if they cannot be printed."""
+    """What is wrong with the maps of one exercise, for `check`; nothing if it has none, or if they cannot be
+    printed.
+    """
     own = [which for which in of(exercise.chapter) if which.exercise == number]
     if not own:
         return []

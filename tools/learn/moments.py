@@ -173,9 +173,7 @@ class Element:
         stored = {
             number
             for number, copy in enumerate(header["copies"])
-            if copy["kind"] != "load"
-            and copy["tensor"] in wanted
-            and _copy_covers(copy, self.byte)
+            if copy["kind"] != "load" and copy["tensor"] in wanted and _copy_covers(copy, self.byte)
         }
         found = [
             event.index

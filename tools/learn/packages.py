@@ -51,12 +51,8 @@ PACKAGES = (
     Package("nlohmann-json3-dev", "JSON output", header="nlohmann/json.hpp"),
     Package("libeigen3-dev", "float64 reference", header="eigen3/Eigen/Core"),
     Package("libgtest-dev", "GoogleTest: the tests", header="gtest/gtest.h"),
-    Package(
-        "python3-matplotlib", "plots of report.html", module="matplotlib", optional=True
-    ),
-    Package(
-        "openmpi-bin", "mpirun: starts chapter 13", program="mpirun", optional=True
-    ),
+    Package("python3-matplotlib", "plots of report.html", module="matplotlib", optional=True),
+    Package("openmpi-bin", "mpirun: starts chapter 13", program="mpirun", optional=True),
     Package("libopenmpi-dev", "MPI: chapter 13", header="mpi.h", optional=True),
 )
 
@@ -64,8 +60,7 @@ PACKAGES = (
 GPU_PACKAGES = tuple(
     package
     for package in PACKAGES
-    if not package.optional
-    and package.name not in ("libboost-context-dev", "libdw-dev")
+    if not package.optional and package.name not in ("libboost-context-dev", "libdw-dev")
 )
 
 # The package that ./learn debug needs in addition.
@@ -97,11 +92,7 @@ def _missing_from_dpkg(wanted: tuple[Package, ...]) -> list[Package]:
         text=True,
         check=False,
     )
-    installed = {
-        line.split()[0]
-        for line in query.stdout.splitlines()
-        if line.endswith(" ok installed")
-    }
+    installed = {line.split()[0] for line in query.stdout.splitlines() if line.endswith(" ok installed")}
     return [package for package in wanted if package.name not in installed]
 
 
@@ -112,9 +103,7 @@ def _headers_found(wanted: list[Package]) -> set[str]:
     try:
         compiler = os.environ.get("CXX") or "g++"
         command = [*shlex.split(compiler), "-E", "-P", "-x", "c++", "-"]
-        found = subprocess.run(
-            command, input=source, capture_output=True, text=True, check=False
-        )
+        found = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
     except OSError:
         return set()
     return set(found.stdout.split())
@@ -133,7 +122,9 @@ def _missing_by_probing(wanted: list[Package]) -> list[Package]:
 
 @functools.cache
 def missing(wanted: tuple[Package, ...] = PACKAGES) -> list[Package]:
-    """The packages that neither dpkg (if there is one) nor a search finds: cmake, for one, may come from pip."""
+    """The packages that neither dpkg (if there is one) nor a search finds: cmake, for one, may come from
+    pip.
+    """
     if not shutil.which("dpkg-query"):
         return _missing_by_probing(list(wanted))
     lacking = _missing_from_dpkg(wanted)
@@ -148,15 +139,10 @@ def _privilege() -> list[str] | None:
         return []
     if not shutil.which("sudo"):
         return None
-    without_asking = subprocess.run(
-        ["sudo", "-n", "true"], capture_output=True, check=False
-    )
+    without_asking = subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False)
     if without_asking.returncode == 0:
         return ["sudo"]
-    if (
-        sys.stdin.isatty()
-        and subprocess.run(["sudo", "-v"], check=False).returncode == 0
-    ):
+    if sys.stdin.isatty() and subprocess.run(["sudo", "-v"], check=False).returncode == 0:
         return ["sudo"]  # a person typed the password
     return None
 
@@ -184,7 +170,9 @@ def ensure(console: Console, wanted: tuple[Package, ...] = PACKAGES) -> None:
         console.say(f"   {package.name:22}{package.purpose}")
 
     if not shutil.which("apt-get"):
-        reason = "there is no apt-get here: install these with this system's package manager, then run this again"
+        reason = (
+            "there is no apt-get here: install these with this system's package manager, then run this again"
+        )
     elif (prefix := _privilege()) is None:
         # The command for someone who has root, here or through the machine's owner.
         console.say(install_command(names, ["sudo"] if shutil.which("sudo") else []))
@@ -206,12 +194,8 @@ def _install(console: Console, names: list[str], prefix: list[str]) -> str | Non
     """Installs packages and shows the progress. Returns the reason if it fails."""
     reader = phases.Phase.activity
     # If the package lists cannot be updated, the old ones may still know the packages.
-    phases.execute(
-        console, "package lists", [*prefix, *APT_UPDATE], reader, may_ask=True
-    )
-    status, phase = phases.execute(
-        console, "packages", [*prefix, *APT_INSTALL, *names], reader, may_ask=True
-    )
+    phases.execute(console, "package lists", [*prefix, *APT_UPDATE], reader, may_ask=True)
+    status, phase = phases.execute(console, "packages", [*prefix, *APT_INSTALL, *names], reader, may_ask=True)
     if status == 0:
         return None
     for line in phase.output[-15:]:

@@ -42,7 +42,9 @@ class Phase:
         return seconds(time.monotonic() - self.started)
 
     def progress(self, done: int, total: int, what: str = "") -> None:
-        """Shows how far the command is: a line that updates itself on a terminal, a line per tenth elsewhere."""
+        """Shows how far the command is: a line that updates itself on a terminal, a line per tenth
+        elsewhere.
+        """
         share = f"[{done}/{total}] {100 * done // max(total, 1)} %, {self.elapsed}"
         self.console.update(f"   {share}  {what}")
         tenth = 10 * done // max(total, 1)
@@ -165,9 +167,7 @@ class NinjaReader:
 class CtestReader:
     """Turns ctest's lines into progress, and shows the output of failing tests."""
 
-    _RESULT = re.compile(
-        r"\s*(\d+)/(\d+) Test\s+#\d+: (\S.*?) \.+\s*(\*\*\*)?([A-Z][^\d]*?)\s+\d"
-    )
+    _RESULT = re.compile(r"\s*(\d+)/(\d+) Test\s+#\d+: (\S.*?) \.+\s*(\*\*\*)?([A-Z][^\d]*?)\s+\d")
     _END = re.compile(r"\d+% tests passed")
     _UNCHANGED = re.compile(r"\d+ of \d+ tests had passed on the same files: ")
 
@@ -175,9 +175,7 @@ class CtestReader:
         self.passed = 0
         self.skipped: list[str] = []
         self.failed: list[str] = []
-        self.unchanged = (
-            ""  # what tests/levels.py says of tests that need not run again
-        )
+        self.unchanged = ""  # what tests/levels.py says of tests that need not run again
         self._showing = False
 
     def __call__(self, phase: Phase, line: str) -> None:

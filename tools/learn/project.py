@@ -13,9 +13,7 @@ from .console import LearnError
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "build" / "report.html"
 FIRST_ATTENTION_CHAPTER = 3  # earlier chapters compute softmax and read no V
-BACKWARD_CHAPTER = (
-    8  # it reads dO; some of its variants run only in fp32, others only in 16 bits
-)
+BACKWARD_CHAPTER = 8  # it reads dO; some of its variants run only in fp32, others only in 16 bits
 FIRST_HOPPER_CHAPTER = 9  # from here on, kernels take a head_dim of 64 and more
 # What these chapters run on instead of the bundled input, whose head_dim is 32.
 HOPPER_INPUT = (
@@ -66,7 +64,9 @@ class Chapter:
         return ["fp32", "bf16"] if int(self.number) == BACKWARD_CHAPTER else [""]
 
     def inputs(self) -> dict[str, Path]:
-        """The bundled tensors that the chapter reads, by option; none if its kernels do not take their head_dim."""
+        """The bundled tensors that the chapter reads, by option; none if its kernels do not take their
+        head_dim.
+        """
         number, names = int(self.number), ["q", "k"]
         if number >= FIRST_HOPPER_CHAPTER:
             return {}
@@ -83,7 +83,9 @@ class Chapter:
 
     @property
     def has_ranks(self) -> bool:
-        """Whether its program runs as several processes, each with a GPU. It is left out where there is no MPI."""
+        """Whether its program runs as several processes, each with a GPU. It is left out where there is no
+        MPI.
+        """
         try:
             text = (self.path / "CMakeLists.txt").read_text(encoding="utf-8")
         except OSError:
@@ -92,7 +94,9 @@ class Chapter:
 
     @property
     def needed_capability(self) -> str | None:
-        """ "9.0" if its kernels run on GPUs of this compute capability alone; None if they do on newer ones, too."""
+        """ "9.0" if its kernels run on GPUs of this compute capability alone; None if they do on newer ones,
+        too.
+        """
         try:
             text = (self.path / "CMakeLists.txt").read_text(encoding="utf-8")
         except OSError:
@@ -103,10 +107,7 @@ class Chapter:
 
 def chapters() -> list[Chapter]:
     """Every chapter that has a lesson, in order."""
-    return [
-        Chapter(lesson.parent)
-        for lesson in sorted(ROOT.glob("chapters/[0-9][0-9]_*/README.md"))
-    ]
+    return [Chapter(lesson.parent) for lesson in sorted(ROOT.glob("chapters/[0-9][0-9]_*/README.md"))]
 
 
 def select(words: list[str]) -> list[Chapter]:
@@ -122,9 +123,7 @@ def select(words: list[str]) -> list[Chapter]:
         same = [c for c in every if name in (c.name, c.number, c.number.lstrip("0"))]
         if not same:
             numbers = ", ".join(chapter.number for chapter in every)
-            raise LearnError(
-                f"there is no chapter {word}: the chapters are {numbers}", 2
-            )
+            raise LearnError(f"there is no chapter {word}: the chapters are {numbers}", 2)
         wanted += same
     return [chapter for chapter in every if chapter in wanted]
 
@@ -179,9 +178,7 @@ def _test_results(preset: str) -> dict[str, bool]:
         results = dict.fromkeys(json.loads(text), True)
     except (OSError, ValueError):
         results = {}
-    log = re.split(
-        r"^\d+/\d+ Testing: (.*)$", _last_test_log(preset), flags=re.MULTILINE
-    )
+    log = re.split(r"^\d+/\d+ Testing: (.*)$", _last_test_log(preset), flags=re.MULTILINE)
     for name, section in zip(log[1::2], log[2::2], strict=True):
         if '\nCommand: ""\n' not in section:  # disabled, or its program was not built
             results[name] = "\nTest Failed.\n" not in section
@@ -191,7 +188,8 @@ def _test_results(preset: str) -> dict[str, bool]:
 def test_states(preset: str) -> dict[Chapter, TestState]:
     """The latest results of tests, by chapter.
 
-    A chapter's tests contain the name of its program, test_ch02_online_softmax.Random, or begin with their label:
+    A chapter's tests contain the name of its program, test_ch02_online_softmax.Random, or begin with their
+    label:
     chapter13.results. The test of the learner's own file, exercise.ch02_online_softmax, does not count.
     """
     states: dict[Chapter, TestState] = {}

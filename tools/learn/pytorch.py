@@ -23,7 +23,9 @@ VENV = packages.Package("python3-venv", "virtual environments", module="ensurepi
 
 
 def find_python() -> str | None:
-    """A Python with a PyTorch that is new enough: that of its own environment, this one, or the first on PATH."""
+    """A Python with a PyTorch that is new enough: that of its own environment, this one, or the first on
+    PATH.
+    """
     own = str(environments.python_of(ENVIRONMENT))
     candidates = (own, sys.executable, shutil.which("python3"))
     for python in filter(None, candidates):
@@ -37,15 +39,11 @@ def require_python(console: Console, may_install: bool) -> str:
     if python := find_python():
         return python
     if not may_install:
-        raise LearnError(
-            f"no Python here has PyTorch {OLDEST} or newer: pip install torch", 3
-        )
+        raise LearnError(f"no Python here has PyTorch {OLDEST} or newer: pip install torch", 3)
     if not importlib.util.find_spec("ensurepip"):
         packages.ensure(console, (VENV,))
     where = project.shown(ENVIRONMENT)
-    console.say(
-        f"PyTorch with its CUDA libraries needs 5.5 GB in {where}; it takes a few minutes"
-    )
+    console.say(f"PyTorch with its CUDA libraries needs 5.5 GB in {where}; it takes a few minutes")
     requirements = ["--editable", f"{FOLDER}[pictures]"]
     problem = "PyTorch could not be installed: see above"
     environments.make(console, ENVIRONMENT, requirements, problem)
@@ -58,11 +56,7 @@ def require_python(console: Console, may_install: bool) -> str:
 def programs() -> list[str]:
     """The programs of the chapters about attention on one GPU."""
     first = project.FIRST_ATTENTION_CHAPTER
-    return [
-        c.executable
-        for c in project.chapters()
-        if int(c.number) >= first and not c.has_ranks
-    ]
+    return [c.executable for c in project.chapters() if int(c.number) >= first and not c.has_ranks]
 
 
 def build_native(console: Console, python: str, build: Path) -> None:

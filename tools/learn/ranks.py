@@ -1,4 +1,6 @@
-"""Programs that run as several processes: those that use MPI are started by mpirun, all others as they are."""
+"""Programs that run as several processes: those that use MPI are started by mpirun, all others as they
+are.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def _taken(words: list[str]) -> int:
 
 
 def refuse(options: Iterable[str], rank: int, several: bool) -> None:
-    """LearnError if a program with these options has no such rank. @param several  whether it runs as several processes"""
+    """LearnError if a program with these options has no such rank. @param several  whether it runs as several
+    processes
+    """
     count = _taken(list(options)) if several else 1
     if not 0 <= rank < count:
         ranks = f"0 to {count - 1}" if count > 1 else "0"

@@ -91,16 +91,12 @@ def parse(text: str, file: str, folder: str, first: int = 1) -> list[Region]:
         if not opened:
             raise RegionError(f"{where} comes before its EXERCISE")
         if number != expected:
-            raise RegionError(
-                f"{where} ends EXERCISE {expected}: must be END {expected}"
-            )
+            raise RegionError(f"{where} ends EXERCISE {expected}: must be END {expected}")
         begin, start = opened
         solution = tuple(lines[begin + 1 : at])
         if not any(code.strip() for code in solution):
             raise RegionError(f"{where}: there is no solution before it")
-        found.append(
-            Region(number, start[4].rstrip(), solution, file, begin, at + 1, start[1])
-        )
+        found.append(Region(number, start[4].rstrip(), solution, file, begin, at + 1, start[1]))
         opened = None
     if opened:
         begin, start = opened
@@ -137,9 +133,7 @@ def blank_copy(
     for region in reversed(regions):
         lines[region.begin : region.end] = [
             f"{region.indent}// EXERCISE {region.number}: {region.task}",
-            *contents.get(
-                region.number, (f"{region.indent}{PLACEHOLDER}", *region.stub)
-            ),
+            *contents.get(region.number, (f"{region.indent}{PLACEHOLDER}", *region.stub)),
             f"{region.indent}// END {region.number}",
         ]
     header = HEADER.format(name=chapter, file=regions[0].file, number=chapter[:2])
@@ -156,9 +150,7 @@ class Place:
     lines: tuple[str, ...]
 
 
-def places(
-    copy: Mapping[str, str], regions: Iterable[Region], folder: str
-) -> dict[int, Place]:
+def places(copy: Mapping[str, str], regions: Iterable[Region], folder: str) -> dict[int, Place]:
     """Where the regions are in a learner's copy. RegionError if marks are missing."""
     marked = {name: _marked(text, name, folder) for name, text in copy.items()}
     found = {}
@@ -189,17 +181,13 @@ def _marked(text: str, file: str, folder: str) -> dict[int, Place]:
             found[number] = Place(file, begin, at, tuple(lines[begin:at]))
             open_since = None
         else:
-            raise RegionError(
-                f"{folder}/{file}:{at + 1}: {kind} {number} is out of place"
-            )
+            raise RegionError(f"{folder}/{file}:{at + 1}: {kind} {number} is out of place")
     return found
 
 
 def unbalanced(lines: tuple[str, ...]) -> bool:
     """Whether some bracket has no counterpart."""
-    code = re.sub(
-        r"//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])'", "", "\n".join(lines)
-    )
+    code = re.sub(r"//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])'", "", "\n".join(lines))
     return any(code.count(a) != code.count(b) for a, b in ("()", "[]", "{}"))
 
 
@@ -223,9 +211,7 @@ class Alone:
     exercises: dict[str, tuple[int | None, ...]]
 
 
-def alone(
-    copy: Mapping[str, str], regions: Iterable[Region], folder: str, keep: int | None
-) -> Alone:
+def alone(copy: Mapping[str, str], regions: Iterable[Region], folder: str, keep: int | None) -> Alone:
     """Puts solutions into every region of a copy except the one to keep, or into all of them if that is None.
 
     The texts depend only on that region and on what is outside the regions, not on the other answers.
@@ -233,12 +219,8 @@ def alone(
     regions = list(regions)
     where = places(copy, regions, folder)
     lines = {name: text.splitlines() for name, text in copy.items()}
-    origins: dict[str, list[int | None]] = {
-        name: [*range(1, len(lines[name]) + 1)] for name in copy
-    }
-    owners: dict[str, list[int | None]] = {
-        name: [None] * len(lines[name]) for name in copy
-    }
+    origins: dict[str, list[int | None]] = {name: [*range(1, len(lines[name]) + 1)] for name in copy}
+    owners: dict[str, list[int | None]] = {name: [None] * len(lines[name]) for name in copy}
     for region in sorted(regions, key=lambda region: -where[region.number].begin):
         place = where[region.number]
         answer = slice(place.begin, place.end)
@@ -255,7 +237,8 @@ def alone(
 
 
 def for_debugger(alone: Alone, own: Path) -> dict[str, str]:
-    """The texts with #line, so that a debugger shows the learner's lines, and for a solution the line of its task.
+    """The texts with #line, so that a debugger shows the learner's lines, and for a solution the line of its
+    task.
 
     @param own  the folder of the learner's files
     """

@@ -11,9 +11,7 @@ from .console import Console, LearnError
 
 
 def add_chapters(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "chapters", nargs="*", metavar="NN", help="chapters, as in 01 02; default: all"
-    )
+    parser.add_argument("chapters", nargs="*", metavar="NN", help="chapters, as in 01 02; default: all")
 
 
 def add_preset(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +31,9 @@ def add_no_install(parser: argparse.ArgumentParser) -> None:
 
 
 def add_program_options(parser: argparse.ArgumentParser, default: str) -> None:
-    """Adds the words after NN, for the chapter's program. Those that are ours are taken out again by cli.parse()."""
+    """Adds the words after NN, for the chapter's program. Those that are ours are taken out again by
+    cli.parse().
+    """
     rest = parser.add_argument(
         "options",
         nargs=argparse.REMAINDER,
@@ -45,14 +45,14 @@ def add_program_options(parser: argparse.ArgumentParser, default: str) -> None:
 
 
 def why_too_few_gpus(chapters: list[project.Chapter], ranks: int) -> str | None:
-    """Why these chapters, of which each rank needs a GPU, cannot run on this machine's GPUs; None if one of them can."""
+    """Why these chapters, of which each rank needs a GPU, cannot run on this machine's GPUs; None if one of
+    them can.
+    """
     gpus = len(machine.gpus())
     if not chapters or gpus >= ranks or not all(c.has_ranks for c in chapters):
         return None
     numbers = ", ".join(chapter.number for chapter in chapters)
-    return (
-        f"{numbers}: needs {ranks} GPUs, this machine has {gpus}: runs on the simulator"
-    )
+    return f"{numbers}: needs {ranks} GPUs, this machine has {gpus}: runs on the simulator"
 
 
 def why_on_simulator(chapters: list[project.Chapter], ranks: int = 2) -> str | None:
@@ -79,16 +79,12 @@ def prepare(
 ) -> str:
     """Makes sure that everything a build needs is there. Returns the preset.
 
-    @param chapters  unless the user has chosen a preset, it is sim if none of them can run on this machine's GPU
-    @param ranks     how many GPUs a chapter with several processes needs
+    @param chapters  unless the user has chosen a preset, it is sim if none of them can run on this machine's
+    GPU @param ranks     how many GPUs a chapter with several processes needs
     """
     preset, _ = machine.choose_preset(args.preset)
     chosen = args.preset or os.environ.get("FA_PRESET")
-    if (
-        preset == "cuda"
-        and not chosen
-        and (why := why_on_simulator(chapters or [], ranks))
-    ):
+    if preset == "cuda" and not chosen and (why := why_on_simulator(chapters or [], ranks)):
         console.say(why)
         preset = "sim"
     if not args.no_install:
@@ -102,12 +98,12 @@ LEFT_OUT = re.compile(r"-- ((\d\d_\w+) is left out: .*)")
 
 
 def configure(console: Console, preset: str) -> dict[str, str]:
-    """Lets CMake configure the build of a preset. Returns the folders of chapters that cannot be built, and why."""
+    """Lets CMake configure the build of a preset. Returns the folders of chapters that cannot be built, and
+    why.
+    """
     env = machine.cuda_environment() | phases.NINJA_ENVIRONMENT
     command = ["cmake", "--preset", preset]
-    status, phase = phases.execute(
-        console, "configure", command, phases.Phase.activity, env=env
-    )
+    status, phase = phases.execute(console, "configure", command, phases.Phase.activity, env=env)
     if status != 0:
         console.say("\n".join(phase.output))
         raise LearnError(f"configuring {preset} failed: CMake says why above", 1)
@@ -125,13 +121,11 @@ def why_left_out(left_out: dict[str, str], target: str) -> str | None:
 def build(console: Console, preset: str, targets: list[str]) -> list[str]:
     """Configures, and builds the targets, or everything if none is named.
 
-    Returns the targets that are there: those of chapters that cannot be built are left out, with a line for each. LearnError
-    if all are.
+    Returns the targets that are there: those of chapters that cannot be built are left out, with a line for
+    each. LearnError if all are.
     """
     left_out = configure(console, preset)
-    lines = {
-        target: line for target in targets if (line := why_left_out(left_out, target))
-    }
+    lines = {target: line for target in targets if (line := why_left_out(left_out, target))}
     for line in lines.values() if targets else left_out.values():
         console.say(line)
     if targets and len(lines) == len(targets):

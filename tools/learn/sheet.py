@@ -1,6 +1,8 @@
-"""A chapter's exercises.toml: the inputs that answers are tested with, and the hints and stubs of each exercise.
+"""A chapter's exercises.toml: the inputs that answers are tested with, and the hints and stubs of each
+exercise.
 
-docs/authoring.md explains the fields. Any mistake in the file, or in a mark, raises a RegionError of one line.
+docs/authoring.md explains the fields. Any mistake in the file, or in a mark, raises a RegionError of one
+line.
 """
 
 from __future__ import annotations
@@ -98,7 +100,9 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Watch:
-    """A function of the kernel that takes time, so that an answer should call it no more often than the solution."""
+    """A function of the kernel that takes time, so that an answer should call it no more often than the
+    solution.
+    """
 
     function: str
     variant: str
@@ -166,13 +170,9 @@ class Sheet:
             for kind in entry.get("more", {}):
                 key = f"{'least' if kind in LEAST else 'limit'}_{kind}"
                 if kind in LIMITS + LEAST and not table.get(key):
-                    raise RegionError(
-                        f"{where}: `more` has {kind}, but there is no `{key} = true`"
-                    )
+                    raise RegionError(f"{where}: `more` has {kind}, but there is no `{key} = true`")
                 if kind not in (*LIMITS, *LEAST, *DEFECTS, NUMBERS_WRONG):
-                    raise RegionError(
-                        f"{where}: `more` has {kind}, which is no limit and no defect"
-                    )
+                    raise RegionError(f"{where}: `more` has {kind}, which is no limit and no defect")
             if "watch" in entry:
                 check(entry["watch"], OF_WATCH, f"{where}: `watch`")
             for at, wrong in enumerate(entry.get("wrong", []), 1):
@@ -209,9 +209,7 @@ class Sheet:
     def watches(self) -> dict[int, Watch]:
         """The functions that an answer should not call in vain, by exercise."""
         return {
-            entry["number"]: Watch(**entry["watch"])
-            for entry in self.table["exercise"]
-            if "watch" in entry
+            entry["number"]: Watch(**entry["watch"]) for entry in self.table["exercise"] if "watch" in entry
         }
 
     @property
@@ -234,10 +232,7 @@ class Sheet:
     @functools.cached_property
     def texts(self) -> dict[str, str]:
         """The text of each of these files, by name."""
-        return {
-            name: (self.folder / name).read_text(encoding="utf-8")
-            for name in self.files
-        }
+        return {name: (self.folder / name).read_text(encoding="utf-8") for name in self.files}
 
     @functools.cached_property
     def regions(self) -> list[Region]:
@@ -256,9 +251,7 @@ class Sheet:
             )
         if len(marked) < len(entries):
             files = " or ".join(self.files)
-            raise RegionError(
-                f"{self.where}: exercise {len(marked) + 1} is not in {files}"
-            )
+            raise RegionError(f"{self.where}: exercise {len(marked) + 1} is not in {files}")
         return [
             dataclasses.replace(
                 region,

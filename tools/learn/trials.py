@@ -34,9 +34,7 @@ TIME_TO_END = 3.0  # for a program whose ranks must be ended by mpirun
 LARGEST_FILE = 1 << 14  # blocks of 512 or 1024 bytes, for a kernel that prints forever
 VARIANT = "--variant"  # the option of a chapter's program
 HANGS = "hangs"
-NO_DEVICE = (
-    3  # exit status of a chapter: no usable device, which is not the kernel's fault
-)
+NO_DEVICE = 3  # exit status of a chapter: no usable device, which is not the kernel's fault
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,9 @@ class Run(NamedTuple):
 
 
 def _without_table(output: bytes, report: dict | None) -> bytes:
-    """What the kernels printed: what comes before the program's table, which begins with the chapter's name."""
+    """What the kernels printed: what comes before the program's table, which begins with the chapter's
+    name.
+    """
     if not report:
         return output
     return output[: max(output.rfind(f"{report.get('chapter')}: ".encode()), 0)]
@@ -84,7 +84,8 @@ def run_contained(
 ) -> int | None:
     """Runs a program with a learner's code. Returns its status, or None if it hangs.
 
-    It writes to FOLDER/output and FOLDER/errors. It has no core dumps, and its files end before they fill the disk.
+    It writes to FOLDER/output and FOLDER/errors. It has no core dumps, and its files end before they fill the
+    disk.
     """
     shell = f'ulimit -c 0; ulimit -f {LARGEST_FILE}; exec "$@"'
     with (
@@ -122,7 +123,9 @@ def how_it_ended(status: int) -> str:
 
 
 def files_in(words: Iterable[str]) -> list[Path]:
-    """The files of the repository that command lines name by their paths from its root: masks, for example."""
+    """The files of the repository that command lines name by their paths from its root: masks, for
+    example.
+    """
     named = (ROOT / word for word in words if word.endswith(".npy"))
     return [path for path in named if path.is_file()]
 
@@ -209,7 +212,9 @@ def printed(
 
 
 def profile(program: Path, variant: str, arguments: str) -> dict[str, int]:
-    """How many basic blocks the threads of a variant run through, by function. Empty on a GPU, and if the program fails."""
+    """How many basic blocks the threads of a variant run through, by function. Empty on a GPU, and if the
+    program fails.
+    """
     words = words_of(arguments, variant)
     report = _once(program, words, TIME_LIMIT, {"GPUSIM_PROFILE": "1"}).report
     results = (report or {}).get("variants", [])
@@ -217,7 +222,8 @@ def profile(program: Path, variant: str, arguments: str) -> dict[str, int]:
 
 
 def _launched(result: dict, report: dict) -> dict | None:
-    """A variant that was skipped has failed if the simulator's device lacks something; on a GPU, it does not count.
+    """A variant that was skipped has failed if the simulator's device lacks something; on a GPU, it does not
+    count.
 
     LearnError if the GPU is too old for the chapter.
     """
@@ -237,9 +243,7 @@ def _launched(result: dict, report: dict) -> dict | None:
 @functools.cache
 def variants_of(program: Path) -> list[str]:
     """The names of a program's variants, in the chapter's order."""
-    done = subprocess.run(
-        [program, "--list"], capture_output=True, text=True, check=False, timeout=60
-    )
+    done = subprocess.run([program, "--list"], capture_output=True, text=True, check=False, timeout=60)
     return re.findall(r"^  (\S+)", done.stdout, flags=re.MULTILINE)
 
 
@@ -313,9 +317,7 @@ def ninja_commands(build: Path, target: str) -> list[str]:
     )
     if done.returncode != 0:
         why = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-        raise LearnError(
-            f"ninja does not know the target {target} in {build}: {why}", 1
-        )
+        raise LearnError(f"ninja does not know the target {target} in {build}: {why}", 1)
     return [line for line in done.stdout.splitlines() if line.strip()]
 
 
@@ -336,13 +338,13 @@ DTYPES = {"fp32": "kFloat32", "fp16": "kFloat16", "bf16": "kBFloat16"}
 
 
 def sizes_of(inputs: Iterable[str]) -> list[str]:
-    """Compiler options for common/attention/dispatch.cuh: only kernels that these command lines run on the default device."""
+    """Compiler options for common/attention/dispatch.cuh: only kernels that these command lines run on the
+    default device.
+    """
 
     def named(option: str, default: str) -> list[str]:
         words = (shlex.split(line) for line in inputs)
-        return sorted(
-            {w[w.index(option) + 1] if option in w else default for w in words}
-        )
+        return sorted({w[w.index(option) + 1] if option in w else default for w in words})
 
     types = (f"fa::DType::{DTYPES[name]}" for name in named("--dtype", "fp32"))
     head_dims = named("--head-dim", "64")
@@ -369,9 +371,11 @@ LIST = ".variants = {"
 
 
 def with_one_variant(source: str, name: str) -> str:
-    """The text of a chapter.cu whose list of variants has one left: the compiler then drops the other kernels.
+    """The text of a chapter.cu whose list of variants has one left: the compiler then drops the other
+    kernels.
 
-    A variant is an element of the list, and its first string is its name. Without such a list, the text stays as it is.
+    A variant is an element of the list, and its first string is its name. Without such a list, the text stays
+    as it is.
     """
     if LIST not in source:
         return source
@@ -461,9 +465,7 @@ class Workbench:
         """
         self._build, self._chapter = build, chapter
         self._files = sorted(
-            path
-            for path in chapter.path.iterdir()
-            if path.suffix in (".cu", ".cuh", ".hpp")
+            path for path in chapter.path.iterdir() if path.suffix in (".cu", ".cuh", ".hpp")
         )
         description = (chapter.path / "chapter.cu").read_text(encoding="utf-8")
         self._lists_variants = LIST in description
@@ -477,15 +479,11 @@ class Workbench:
             command += DEBUG if debug else ""
             words = shlex.split(command)
             to = words[words.index("-o") + 1]
-            self._sources.append(
-                Source(path, command, to, frozenset(included_by(path)))
-            )
+            self._sources.append(Source(path, command, to, frozenset(included_by(path))))
         words = shlex.split(self._sources[0].command)
         programs = filter(shutil.which, words[:3])  # the compiler, and what runs it
         self._environment = digest(self._read_environment(programs))
-        self._locks = collections.defaultdict(
-            threading.Lock
-        )  # so that no trial runs twice at the same time
+        self._locks = collections.defaultdict(threading.Lock)  # so that no trial runs twice at the same time
         self._debug = debug
         self._kept = tempfile.TemporaryDirectory(prefix="learn-around-")
         # By what their code for the CPU depends on; None: the kernels do not compile without it.
@@ -558,8 +556,8 @@ class Workbench:
         variant: str | None,
         said: list[str],
     ) -> list[Path]:
-        """Compiles a source in a folder, or only its kernels if the rest is the same as in an earlier trial. Returns what to
-        link.
+        """Compiles a source in a folder, or only its kernels if the rest is the same as in an earlier trial.
+        Returns what to link.
 
         @param said  what the compiler prints is added here
         """
@@ -588,16 +586,12 @@ class Workbench:
             self._around[key] = None if around else kernels.around(text, to, kept)
         return [to]
 
-    def _run_compiler(
-        self, source: Source, folder: Path, path: Path, to: Path, options: list[str]
-    ) -> str:
-        """Compiles a file in a folder as the chapter's source is compiled. Returns what the compiler prints, as if the files
-        were the chapter's.
+    def _run_compiler(self, source: Source, folder: Path, path: Path, to: Path, options: list[str]) -> str:
+        """Compiles a file in a folder as the chapter's source is compiled. Returns what the compiler prints,
+        as if the files were the chapter's.
         """
         words = [
-            word.replace(str(source.path), str(path)).replace(
-                str(self._chapter.path), str(folder)
-            )
+            word.replace(str(source.path), str(path)).replace(str(self._chapter.path), str(folder))
             for word in shlex.split(source.command)
         ]
         for flag, values in (("-MD", 0), ("-MT", 1), ("-MF", 1)):
@@ -616,7 +610,8 @@ class Workbench:
             raise CompileError(told(str(error))) from error
 
     def look(self, files: Mapping[str, str], inputs: Iterable[str]) -> None:
-        """Lets the compiler read these files, without making code of them: a fraction of the time. CompileError if it finds errors.
+        """Lets the compiler read these files, without making code of them: a fraction of the time.
+        CompileError if it finds errors.
 
         It reads chapter.cu, and for each file that this does not include a source that does.
         """
@@ -641,11 +636,10 @@ class Workbench:
             for each in read:  # the first of them says most
                 each.result()
 
-    def _to_compile(
-        self, files: Mapping[str, str], variant: str | None
-    ) -> list[Source]:
-        """chapter.cu, and the sources that include a file with changes. If only one variant is wanted, that is, for a quick
-        trial, a new comment is no change, and chapter.cu alone is enough if it includes all of these files.
+    def _to_compile(self, files: Mapping[str, str], variant: str | None) -> list[Source]:
+        """chapter.cu, and the sources that include a file with changes. If only one variant is wanted, that
+        is, for a quick trial, a new comment is no change, and chapter.cu alone is enough if it includes all
+        of these files.
         """
         chapter, *others = self._sources
         read = code_of if variant else str
@@ -653,17 +647,14 @@ class Workbench:
         changed = {
             name
             for name, text in files.items()
-            if name not in originals
-            or read(text) != read(originals[name].read_text(encoding="utf-8"))
+            if name not in originals or read(text) != read(originals[name].read_text(encoding="utf-8"))
         }
         if variant:
             changed -= chapter.includes
         return [chapter, *(each for each in others if each.includes & changed)]
 
     def _call(self, words: list[str]) -> str:
-        done = subprocess.run(
-            words, cwd=self._build, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(words, cwd=self._build, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise CompileError(done.stderr or done.stdout)
         return done.stderr
@@ -683,7 +674,8 @@ class Workbench:
     def try_files(
         self, files: Mapping[str, str], inputs: list[str], variant: str | None = None
     ) -> list[Attempt]:
-        """Builds the chapter with these files, as program() does, and runs it. CompileError if the build fails.
+        """Builds the chapter with these files, as program() does, and runs it. CompileError if the build
+        fails.
 
         An input that the same program has run on is not repeated.
         """
@@ -703,16 +695,12 @@ class Workbench:
         with self._locks[key]:
             return self._kept_or(inputs, key, tried)
 
-    def compiler_said(
-        self, files: Mapping[str, str], inputs: list[str], variant: str | None = None
-    ) -> str:
+    def compiler_said(self, files: Mapping[str, str], inputs: list[str], variant: str | None = None) -> str:
         """The compiler's warnings on these files, which have been tried; "" if they have not."""
         said = self._trial(self._key(files, inputs, variant), ".compiler")
         return said.read_text(encoding="utf-8") if said.exists() else ""
 
-    def _key(
-        self, files: Mapping[str, str], inputs: Iterable[str], variant: str | None
-    ) -> str:
+    def _key(self, files: Mapping[str, str], inputs: Iterable[str], variant: str | None) -> str:
         texts = [part for name in sorted(files) for part in (name, files[name])]
         parts = [self._environment, *texts, *sizes_of(inputs), variant or "all"]
         return digest(map(str.encode, parts))

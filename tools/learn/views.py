@@ -61,9 +61,7 @@ class View:
 class Sheet:
     """The contents of a chapter's watch.toml; without that file, no view."""
 
-    options: list[str] = field(
-        default_factory=list
-    )  # of the program, unless others are given
+    options: list[str] = field(default_factory=list)  # of the program, unless others are given
     views: list[View] = field(default_factory=list)
 
 
@@ -110,7 +108,5 @@ def select(chapter: Chapter, number: int) -> View:
     if not 0 < number <= len(views):
         last = len(views)
         which = f"must be 1 to {last}" if last else "it has none"
-        raise LearnError(
-            f"there is no view {number} of chapter {chapter.number}: {which}", 2
-        )
+        raise LearnError(f"there is no view {number} of chapter {chapter.number}: {which}", 2)
     return views[number - 1]

@@ -1,4 +1,6 @@
-"""Runs a chapter's program with the simulator's recorder on, and makes the page that shows what a block of it did."""
+"""Runs a chapter's program with the simulator's recorder on, and makes the page that shows what a block of it
+did.
+"""
 
 from __future__ import annotations
 
@@ -55,10 +57,7 @@ class Run:
     def trouble(self) -> str | None:
         """What is wrong with the kernel, in a few words."""
         tensors = self.report.get("tensors")
-        attempts = [
-            trials.Attempt("", result["name"], result, tensors)
-            for result in self.report["variants"]
-        ]
+        attempts = [trials.Attempt("", result["name"], result, tensors) for result in self.report["variants"]]
         finding = diagnosis.explain(attempts)
         return f"{finding.variant}: {finding.headline}" if finding else None
 
@@ -70,9 +69,7 @@ def block_of(word: str) -> Block:
     """LearnError if these are not three numbers."""
     found = BLOCK.fullmatch(word)
     if not found:
-        raise LearnError(
-            f"--block {word}: must be three numbers, x,y,z, as in --block 0,0,0", 2
-        )
+        raise LearnError(f"--block {word}: must be three numbers, x,y,z, as in --block 0,0,0", 2)
     x, y, z = map(int, found.groups())
     return x, y, z
 
@@ -100,9 +97,7 @@ class Place:
         name = next((n for n in tensors if n.lower() == self.name.lower()), None)
         if name is None:
             known = ", ".join(tensors)
-            raise LearnError(
-                f"{self}: there is no tensor {self.name}: must be one of {known}", 2
-            )
+            raise LearnError(f"{self}: there is no tensor {self.name}: must be one of {known}", 2)
         shape = tensors[name]["shape"]
         if len(self.index) != len(shape) or any(
             at >= length for at, length in zip(self.index, shape, strict=True)
@@ -123,9 +118,7 @@ def place_of(word: str) -> Place:
     """LearnError if the text names no element of a tensor."""
     found = ELEMENT.fullmatch(word)
     if not found:
-        raise LearnError(
-            f"--at {word}: must be a tensor and an index, as in --at 'o[0,1,17,5]'", 2
-        )
+        raise LearnError(f"--at {word}: must be a tensor and an index, as in --at 'o[0,1,17,5]'", 2)
     return Place(found[1], [int(number) for number in found[2].split(",")])
 
 
@@ -149,9 +142,7 @@ def _execute(
         old.unlink(missing_ok=True)
     program = request.program
     if title:
-        shown = shlex.join(
-            ranks.command(program, request.words, project.shown(program))
-        )
+        shown = shlex.join(ranks.command(program, request.words, project.shown(program)))
         console.say(f"-- {title}: {shown}", "bold")
     status, phase = phases.execute(
         console,
@@ -190,27 +181,20 @@ def _execute(
 
 def _middle(launches: list[dict]) -> Block:
     """A block that each of these grids has: if possible, neither the first nor the last."""
-    x, y, z = (
-        min((launch["grid"][axis] - 1) // 2 for launch in launches) for axis in range(3)
-    )
+    x, y, z = (min((launch["grid"][axis] - 1) // 2 for launch in launches) for axis in range(3))
     return x, y, z
 
 
 def _require(block: Block, launches: list[dict]) -> None:
     """LearnError if no grid has the block."""
     grids = {launch["kernel"]: launch["grid"] for launch in launches}
-    if any(
-        all(at < length for at, length in zip(block, grid, strict=True))
-        for grid in grids.values()
-    ):
+    if any(all(at < length for at, length in zip(block, grid, strict=True)) for grid in grids.values()):
         return
     ends = " or ".join(
         f"{in_words(length - 1 for length in grid)} ({kernel}, {in_words(grid, ' x ')} blocks)"
         for kernel, grid in grids.items()
     )
-    raise LearnError(
-        f"--block {in_words(block)}: is outside of the grid: must be 0,0,0 to {ends}", 2
-    )
+    raise LearnError(f"--block {in_words(block)}: is outside of the grid: must be 0,0,0 to {ends}", 2)
 
 
 def record(console: Console, request: Request, folder: Path, title: str = "") -> Run:
@@ -218,8 +202,7 @@ def record(console: Console, request: Request, folder: Path, title: str = "") ->
     launches = [
         section
         for section in _execute(console, request, folder, SCOUT).sections
-        if request.launch in (None, section["launch"])
-        and request.kernel in ("", section["kernel"])
+        if request.launch in (None, section["launch"]) and request.kernel in ("", section["kernel"])
     ]
     if not launches:
         raise LearnError(f"{request.variant} does not launch {request.kernel}", 2)
@@ -232,15 +215,15 @@ def record(console: Console, request: Request, folder: Path, title: str = "") ->
     return _execute(console, request, folder, recorder, title)
 
 
-WRITER = re.compile(
-    r"was last written by block (\d+),(\d+),(\d+) of launch (\d+)", re.MULTILINE
-)
+WRITER = re.compile(r"was last written by block (\d+),(\d+),(\d+) of launch (\d+)", re.MULTILINE)
 
 
 def writing(
     console: Console, request: Request, place: Place, folder: Path
 ) -> tuple[Request, moments.Element]:
-    """The same request for the block that writes an element last, or unchanged if none does, and the element."""
+    """The same request for the block that writes an element last, or unchanged if none does, and the
+    element.
+    """
     asked = {**SCOUT, "GPUSIM_RECORD_WRITER": place.shown}
     scout = _execute(console, request, folder, asked)
     element = place.element(scout.report["tensors"])

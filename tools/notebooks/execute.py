@@ -1,13 +1,15 @@
-"""execute.py FOLDER NOTEBOOK.ipynb..: runs notebooks from scratch and writes FOLDER/NAME.html and FOLDER/NAME.ipynb.
+"""execute.py FOLDER NOTEBOOK.ipynb..: runs notebooks from scratch and writes FOLDER/NAME.html and
+FOLDER/NAME.ipynb.
 
 It reports every event to its caller as a line of JSON:
 
     {"notebook": "02_tiling_in_numpy", "cell": 5, "of": 14, "id": "test"}                    a cell begins
-    {"notebook": "02_tiling_in_numpy", "seconds": 4.2, "html": "..."}                        the notebook is done
-    {"notebook": "02_tiling_in_numpy", "seconds": 4.2, "html": "...", "cell": 5, "id": "test", "error": "..."}
+    {"notebook": "02_tiling_in_numpy", "seconds": 4.2, "html": "..."}                        the notebook is
+    done {"notebook": "02_tiling_in_numpy", "seconds": 4.2, "html": "...", "cell": 5, "id": "test", "error":
+    "..."}
 
-If a notebook fails, its page shows the cells up to the error, and the others still run. The .ipynb, which the site
-shows, is written only if all cells succeed.
+If a notebook fails, its page shows the cells up to the error, and the others still run. The .ipynb, which the
+site shows, is written only if all cells succeed.
 Exit status: 1 a notebook failed, 4 this Python lacks a package.
 """
 
@@ -70,9 +72,7 @@ def own_kernel(folder: Path) -> str:
     }
     (spec / "kernel.json").write_text(json.dumps(kernel), encoding="utf-8")
     os.environ["JUPYTER_PATH"] = str(folder)
-    os.environ["IPYTHONDIR"] = str(
-        folder / "ipython"
-    )  # ignore the user's startup files
+    os.environ["IPYTHONDIR"] = str(folder / "ipython")  # ignore the user's startup files
     return name
 
 
@@ -91,7 +91,9 @@ def error_of(notebook: nbformat.NotebookNode) -> str | None:
 
 
 def follow_links(notebook: nbformat.NotebookNode) -> None:
-    """Adapts the links for a page in build/notebooks: to the pages next to it, and to the tree two folders up."""
+    """Adapts the links for a page in build/notebooks: to the pages next to it, and to the tree two folders
+    up.
+    """
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             text = re.sub(r"\]\((\d\d_\w+)\.ipynb", r"](\1.html", cell.source)
@@ -123,9 +125,7 @@ def execute(path: Path, folder: Path, kernel: str) -> bool:
     if not error:
         nbformat.write(notebook, copy)
     follow_links(notebook)
-    text, _ = HTMLExporter().from_notebook_node(
-        notebook, resources={"metadata": {"name": path.stem}}
-    )
+    text, _ = HTMLExporter().from_notebook_node(notebook, resources={"metadata": {"name": path.stem}})
     page = folder / f"{path.stem}.html"
     page.write_text(text, encoding="utf-8")
     tell(notebook=path.stem, seconds=round(seconds, 1), html=str(page), **error)

@@ -1,15 +1,18 @@
 """Measures chapters 03 to 08 for docs/results/, in three steps.
 
     attention_results.py count     on any machine: what the simulator counts   -> attention_simulator.json
-    attention_results.py bytes     on any machine, half an hour or more: the bytes that every variant of every chapter
-                                   moves for one head of the timed problems (for softmax: some rows) -> bytes.json.
-                                   With chapters 09 and 10, for which hopper_results.py has the other steps
-    attention_results.py measure   on a GPU: times of all variants and of PyTorch's kernels in one process (the ladders
+    attention_results.py bytes     on any machine, half an hour or more: the bytes that every variant of every
+                                   chapter
+                                   moves for one head of the timed problems (for softmax: some rows) ->
+                                   bytes.json. With chapters 09 and 10, for which hopper_results.py has the
+                                   other steps
+    attention_results.py measure   on a GPU: times of all variants and of PyTorch's kernels in one process
+                                   (the ladders
                                    of tools/bench), and Nsight Compute's counts next to the simulator's
                                                                                -> attention_<gpu>.json
 
-`count` and `bytes` need build/sim, `measure` needs build/cuda with its target chapter_libraries, ncu and PyTorch.
-Exit status: 1 sectors or mma differ by more than 1 %, 2 something is not built, 3 no GPU or no ncu.
+`count` and `bytes` need build/sim, `measure` needs build/cuda with its target chapter_libraries, ncu and
+PyTorch. Exit status: 1 sectors or mma differ by more than 1 %, 2 something is not built, 3 no GPU or no ncu.
 """
 
 import json
@@ -65,14 +68,14 @@ DRAWN = [
 
 
 def bytes_drawn() -> list[dict]:
-    """The bytes that these problems request from HBM, counted by the simulator; in chapter 08, for both passes."""
+    """The bytes that these problems request from HBM, counted by the simulator; in chapter 08, for both
+    passes.
+    """
     rows = []
     for problem, chapters in DRAWN:
         for chapter in chapters:
             options = sectors.as_options(problem)
-            result = sectors.run_program(
-                "sim", chapter, "--variant", "all", "--no-check", *options
-            )
+            result = sectors.run_program("sim", chapter, "--variant", "all", "--no-check", *options)
             for variant in result["variants"]:
                 counted = variant["traffic"]["counted"]
                 rows.append(
@@ -160,12 +163,8 @@ def main() -> int:
         }.items()
     }
     for what, worst in different.items():
-        print(
-            f"{what}, simulator against Nsight Compute: at most {worst:.2%} apart in {len(compared)} runs"
-        )
-    gpu = re.search(
-        r"[A-Z]+\d+\w*", result["device"]
-    )  # H100 of "NVIDIA H100 80GB HBM3"
+        print(f"{what}, simulator against Nsight Compute: at most {worst:.2%} apart in {len(compared)} runs")
+    gpu = re.search(r"[A-Z]+\d+\w*", result["device"])  # H100 of "NVIDIA H100 80GB HBM3"
     sectors.write(
         f"attention_{gpu[0].lower() if gpu else 'gpu'}.json",
         {**result, "sectors": compared},

@@ -1,7 +1,8 @@
-"""The profile of a chapter: bytes as predicted, as counted by the simulator, and as measured by Nsight Compute.
+"""The profile of a chapter: bytes as predicted, as counted by the simulator, and as measured by Nsight
+Compute.
 
-chapters/NN_name/profile.sh passes the chapter, its usual options and the columns that its lesson discusses; the words
-after `--` come from the reader. See USAGE.
+chapters/NN_name/profile.sh passes the chapter, its usual options and the columns that its lesson discusses;
+the words after `--` come from the reader. See USAGE.
 """
 
 import argparse
@@ -139,9 +140,7 @@ class Programs:
         """The names of the variants, from whichever program can run."""
         for program in (self.simulator, self.gpu):
             if os.access(program, os.X_OK):
-                listed = subprocess.run(
-                    [program, "--list"], check=False, capture_output=True, text=True
-                )
+                listed = subprocess.run([program, "--list"], check=False, capture_output=True, text=True)
                 if listed.returncode == 0:
                     lines = listed.stdout.splitlines()[1:]
                     return [line.split()[0] for line in lines]
@@ -246,9 +245,7 @@ def fill_in_prediction(variant: Variant, result: dict) -> None:
 def gpus() -> list[str]:
     """The GPUs that nvidia-smi lists."""
     try:
-        done = subprocess.run(
-            ["nvidia-smi", "-L"], check=False, capture_output=True, text=True
-        )
+        done = subprocess.run(["nvidia-smi", "-L"], check=False, capture_output=True, text=True)
     except OSError:
         return []
     return [line for line in done.stdout.splitlines() if line.startswith("GPU")]
@@ -324,9 +321,7 @@ def profile(args: argparse.Namespace) -> int:
             2,
         )
     if no_gpu and not args.simulator:
-        raise Stop(
-            f"the simulator is skipped, and nothing can be measured: {no_gpu}", 3
-        )
+        raise Stop(f"the simulator is skipped, and nothing can be measured: {no_gpu}", 3)
 
     asked = options.pop("--variant", ["all"])
     if len(asked) != 1:
@@ -340,10 +335,7 @@ def profile(args: argparse.Namespace) -> int:
     for variant in variants:
         if simulate:
             say_progress(f"simulator: {variant.name}")
-            result = (
-                run_simulator(programs.simulator, variant, words, told, without)
-                or result
-            )
+            result = run_simulator(programs.simulator, variant, words, told, without) or result
         if not no_gpu and not variant.refused:
             say_progress(f"ncu: {variant.name}")
             try:
@@ -366,9 +358,7 @@ def profile(args: argparse.Namespace) -> int:
     elif no_gpu:
         last = f"{no_gpu}: on a GPU, ncu adds L1, L2 and DRAM"
     elif not args.simulator:
-        last = (
-            f"without the simulator; run {command} with a small problem for its counts"
-        )
+        last = f"without the simulator; run {command} with a small problem for its counts"
     elif not simulate:
         last = f"there is no {shown(programs.simulator)}: {command} builds it"
     else:

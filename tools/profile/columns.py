@@ -125,9 +125,7 @@ GROUPS: dict[str, tuple[Column, ...]] = {
     "stalled_wgmma": only_ncu("stalled:", "wgmma", "stalled_gmma", ratio),
     "time": only_ncu("time", "us, ncu", "time_ns", lambda us: f"{us:,.1f}", 1000),
 }
-STALLED = (
-    "stalled: waiting warps, by reason, per cycle in which an instruction is issued"
-)
+STALLED = "stalled: waiting warps, by reason, per cycle in which an instruction is issued"
 LONGEST_NAME = 22
 
 
@@ -144,8 +142,7 @@ def rows_of(variants: list[Variant], kernels: bool) -> list[Variant]:
         rows.append(variant)
         if kernels and len(variant.kernels) > 1:
             rows += [
-                Variant("  " + k.kernel.split("<")[0], measured=ncu.combine([k]))
-                for k in variant.kernels
+                Variant("  " + k.kernel.split("<")[0], measured=ncu.combine([k])) for k in variant.kernels
             ]
     return rows
 
@@ -183,15 +180,16 @@ def block(rows: list[Variant], columns: Sequence[Column]) -> list[str]:
         f"{title:>{sum(widths[i] for i in span)}}" for title, span in spans(columns)
     )
     lines = [
-        f"{name:{first}}"
-        + "".join(f"{text:>{width}}" for text, width in zip(texts, widths, strict=True))
+        f"{name:{first}}" + "".join(f"{text:>{width}}" for text, width in zip(texts, widths, strict=True))
         for name, texts in zip(names, cells, strict=True)
     ]
     return [heading, *lines]
 
 
 def packed(rows: list[Variant], groups: Sequence[str], gpu: bool) -> list[list[Column]]:
-    """The columns of these groups, in as few blocks of at most WIDTH as possible; without a GPU, the simulator's."""
+    """The columns of these groups, in as few blocks of at most WIDTH as possible; without a GPU, the
+    simulator's.
+    """
     blocks: list[list[Column]] = []
     for group in groups:
         columns = [c for c in GROUPS[group] if gpu or not c.measured]

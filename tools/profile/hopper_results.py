@@ -1,10 +1,11 @@
-"""Measures chapter 09, 10 or 12 for docs/results/, in two steps. Their copy engine does not use the L1's pipe of loads and
-stores, so their sectors are compared where they leave the multiprocessor and at the L2.
+"""Measures chapter 09, 10 or 12 for docs/results/, in two steps. Their copy engine does not use the L1's pipe
+of loads and stores, so their sectors are compared where they leave the multiprocessor and at the L2.
 
     hopper_results.py count [NN]     on any machine: what the simulator counts        -> hopper_simulator.json
     hopper_results.py measure [NN]   on an H100 or H200: Nsight Compute's counts next to the simulator's
                                                                                       -> hopper_<gpu>.json
-NN is 09, unless given; the files of chapter 10 begin with hopper_backward_, those of chapter 12 with large_heads_.
+NN is 09, unless given; the files of chapter 10 begin with hopper_backward_, those of chapter 12 with
+large_heads_.
 
 `count` needs build/sim, `measure` needs build/cuda and ncu.
 Exit status: 1 the counts differ, 2 something is not built, 3 no GPU or no ncu.
@@ -60,8 +61,8 @@ def of_l2(row: dict) -> dict:
 
 
 def differences(compared: list[dict]) -> dict[str, float]:
-    """The largest relative difference of each count that must agree. The L2's own count of reads is not among them: it
-    depends on who else wants the same sectors, and when."""
+    """The largest relative difference of each count that must agree. The L2's own count of reads is not among
+    them: it depends on who else wants the same sectors, and when."""
     return {name: sectors.largest_difference(compared, name) for name in EQUAL}
 
 

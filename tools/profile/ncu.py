@@ -1,4 +1,6 @@
-"""Nsight Compute: the metrics that this project reads, a run of a program under it, and the launches in its CSV."""
+"""Nsight Compute: the metrics that this project reads, a run of a program under it, and the launches in its
+CSV.
+"""
 
 import csv
 import os
@@ -28,44 +30,42 @@ STALLS = (
     "gmma",  # for a product of a warpgroup
 )
 
-# Our name of each metric, and Nsight Compute's. Counts are summed over the launches of a variant; all other metrics are
-# averages weighted by time.
-METRICS = (
-    {
-        # Between the multiprocessors and the L1. cp.async is a load; an atomic whose result is unused is a `red`.
-        "read_sectors": _GLOBAL.format("sectors", "ld"),
-        "read_requests": _GLOBAL.format("requests", "ld"),
-        "write_sectors": _GLOBAL.format("sectors", "st"),
-        "write_requests": _GLOBAL.format("requests", "st"),
-        "atomic_sectors": _GLOBAL.format("sectors", "red"),
-        "atom_sectors": _GLOBAL.format("sectors", "atom"),  # whose result is used
-        # What the copy engine brings to shared memory and fetches from it. It does not use the pipe of loads and stores.
-        "landed_sectors": "l1tex__m_xbar2l1tex_read_sectors_pipe_tma.sum",
-        "copied_out_sectors": "l1tex__m_l1tex2xbar_write_sectors_pipe_tma.sum",
-        # Between the L1 and the L2.
-        "l2_read_sectors": _L2.format("read"),
-        "l2_write_sectors": _L2.format("write"),
-        "l2_atomic_sectors": _L2.format("red"),
-        "l2_atom_sectors": _L2.format("atom"),
-        "dram_read_bytes": "dram__bytes_read.sum",
-        "dram_write_bytes": "dram__bytes_write.sum",
-        # The wavefronts of the instructions themselves. The metrics l1tex__data_pipe_lsu_wavefronts_.. also count what waits
-        # for others, a few percent that vary from run to run, and leave cp.async out.
-        "shared_load_wavefronts": _SHARED.format("ld"),
-        "ldmatrix_wavefronts": _SHARED.format("ldsm"),
-        "shared_store_wavefronts": _SHARED.format("st"),
-        "cp_async_wavefronts": _SHARED.format("ldgsts"),
-        "shared_wavefronts": "memory_l1_wavefronts_shared",
-        "shared_wavefronts_ideal": "memory_l1_wavefronts_shared_ideal",
-        "mma": "sm__inst_executed_pipe_tensor_op_hmma.sum",  # and wgmma, and moves of constants: hfma2
-        "hfma2": "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
-        "wgmma": "sm__inst_executed_pipe_tensor_op_gmma.sum",  # of warps; sm_90 only
-        "tensor_active_percent": "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
-        "warps_active_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
-        "time_ns": "gpu__time_duration.sum",
-    }
-    | {f"stalled_{reason}": _STALL.format(reason) for reason in STALLS}
-)
+# Our name of each metric, and Nsight Compute's. Counts are summed over the launches of a variant; all other
+# metrics are averages weighted by time.
+METRICS = {
+    # Between the multiprocessors and the L1. cp.async is a load; an atomic whose result is unused is a `red`.
+    "read_sectors": _GLOBAL.format("sectors", "ld"),
+    "read_requests": _GLOBAL.format("requests", "ld"),
+    "write_sectors": _GLOBAL.format("sectors", "st"),
+    "write_requests": _GLOBAL.format("requests", "st"),
+    "atomic_sectors": _GLOBAL.format("sectors", "red"),
+    "atom_sectors": _GLOBAL.format("sectors", "atom"),  # whose result is used
+    # What the copy engine brings to shared memory and fetches from it. It does not use the pipe of loads and
+    # stores.
+    "landed_sectors": "l1tex__m_xbar2l1tex_read_sectors_pipe_tma.sum",
+    "copied_out_sectors": "l1tex__m_l1tex2xbar_write_sectors_pipe_tma.sum",
+    # Between the L1 and the L2.
+    "l2_read_sectors": _L2.format("read"),
+    "l2_write_sectors": _L2.format("write"),
+    "l2_atomic_sectors": _L2.format("red"),
+    "l2_atom_sectors": _L2.format("atom"),
+    "dram_read_bytes": "dram__bytes_read.sum",
+    "dram_write_bytes": "dram__bytes_write.sum",
+    # The wavefronts of the instructions themselves. The metrics l1tex__data_pipe_lsu_wavefronts_.. also count
+    # what waits for others, a few percent that vary from run to run, and leave cp.async out.
+    "shared_load_wavefronts": _SHARED.format("ld"),
+    "ldmatrix_wavefronts": _SHARED.format("ldsm"),
+    "shared_store_wavefronts": _SHARED.format("st"),
+    "cp_async_wavefronts": _SHARED.format("ldgsts"),
+    "shared_wavefronts": "memory_l1_wavefronts_shared",
+    "shared_wavefronts_ideal": "memory_l1_wavefronts_shared_ideal",
+    "mma": "sm__inst_executed_pipe_tensor_op_hmma.sum",  # and wgmma, and moves of constants: hfma2
+    "hfma2": "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
+    "wgmma": "sm__inst_executed_pipe_tensor_op_gmma.sum",  # of warps; sm_90 only
+    "tensor_active_percent": "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
+    "warps_active_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "time_ns": "gpu__time_duration.sum",
+} | {f"stalled_{reason}": _STALL.format(reason) for reason in STALLS}
 
 # Counts that combine() derives from two others: the new name, a count, and a second one to add or subtract.
 JOINED = (
@@ -81,7 +81,9 @@ COUNT_OF_SOURCE = "memory_"  # the prefix of counts over all instructions of a k
 OF_SM_90 = ("landed_sectors", "copied_out_sectors", "wgmma", "stalled_gmma")
 NOT_EVERYWHERE = {METRICS[name] for name in ("l2_atomic_sectors", *OF_SM_90)}
 
-HOW_TO_PERMIT = "no permission to read the GPU's counters: run as root, or set NVreg_RestrictProfilingToAdminUsers=0"
+HOW_TO_PERMIT = (
+    "no permission to read the GPU's counters: run as root, or set NVreg_RestrictProfilingToAdminUsers=0"
+)
 
 
 class NcuError(Exception):
@@ -172,14 +174,10 @@ def read_launches(text: str) -> list[Launch]:
     Lines before the header are messages from ncu. The line after the header contains units.
     """
     lines = text.splitlines()
-    start = next(
-        (i for i, line in enumerate(lines) if line.lstrip('"').startswith("ID")), None
-    )
+    start = next((i for i, line in enumerate(lines) if line.lstrip('"').startswith("ID")), None)
     if start is None:
         errors = [line for line in lines if line.startswith("==ERROR==")]
-        reason = (
-            errors[0].removeprefix("==ERROR==").strip() if errors else "it is empty"
-        )
+        reason = errors[0].removeprefix("==ERROR==").strip() if errors else "it is empty"
         raise NoKernels(reason)
     launches = []
     for row in csv.DictReader(lines[start:]):
@@ -234,9 +232,7 @@ def combine(launches: list[Launch], names: Iterable[str] = METRICS) -> dict:
 _ENDED = r"application returned an error code \((\d+)\)"
 
 
-def run(
-    program: Path, options: Iterable[str], names: Iterable[str] = METRICS
-) -> list[Launch]:
+def run(program: Path, options: Iterable[str], names: Iterable[str] = METRICS) -> list[Launch]:
     """Runs a program and returns its launches with these metrics.
 
     Clocks are not locked: nothing here depends on them, and locking them needs rights that most users lack.
@@ -252,9 +248,7 @@ def run(
             command += ["--print-units", "base", "--log-file", log.name]
             command += ["--metrics", ",".join(metrics), str(program), *options]
             try:
-                done = subprocess.run(
-                    command, check=False, capture_output=True, text=True
-                )
+                done = subprocess.run(command, check=False, capture_output=True, text=True)
             except OSError as error:
                 raise NoNcu(f"{path} cannot be run: {error.strerror}") from error
             text = Path(log.name).read_text(encoding="utf-8", errors="replace")

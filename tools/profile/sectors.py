@@ -47,9 +47,7 @@ def run_program(build: str, chapter: str, *options: str) -> dict:
             file=sys.stderr,
         )
         sys.exit(2)
-    run = subprocess.run(
-        [program, "--json", "-", *options], check=False, capture_output=True, text=True
-    )
+    run = subprocess.run([program, "--json", "-", *options], check=False, capture_output=True, text=True)
     if run.returncode == ncu.UNUSABLE_ARGUMENTS:
         raise ncu.Refused(run.stderr.strip())
     if not run.stdout:
@@ -61,19 +59,15 @@ def run_program(build: str, chapter: str, *options: str) -> dict:
 def variants_of(build: str, chapter: str) -> list[str]:
     """The names of a chapter's variants, in its order."""
     program = ROOT / "build" / build / "bin" / f"ch{chapter}"
-    listed = subprocess.run(
-        [program, "--list"], check=True, capture_output=True, text=True
-    )
+    listed = subprocess.run([program, "--list"], check=True, capture_output=True, text=True)
     return [line.split()[0] for line in listed.stdout.splitlines()[1:]]
 
 
-def count(
-    chapters: Iterable[str], problems: Iterable[dict], without: set[str] = frozenset()
-) -> list[dict]:
+def count(chapters: Iterable[str], problems: Iterable[dict], without: set[str] = frozenset()) -> list[dict]:
     """A row for each variant and problem, from the simulator.
 
-    A problem maps options of the command line, without dashes, to values: {"rows": 64, "causal": True}. Variants
-    that refuse a problem, and those in `without`, have no row.
+    A problem maps options of the command line, without dashes, to values: {"rows": 64, "causal": True}.
+    Variants that refuse a problem, and those in `without`, have no row.
     """
     rows = []
     for problem in problems:
@@ -88,10 +82,7 @@ def count(
                     continue
                 if result.get("failure") or result["defects"]:
                     sys.exit(f"{chapter}/{variant} fails on {problem}")
-                rows.append(
-                    {"chapter": chapter, "variant": variant, **problem}
-                    | simulated(result)
-                )
+                rows.append({"chapter": chapter, "variant": variant, **problem} | simulated(result))
     return rows
 
 
@@ -106,8 +97,7 @@ def simulated(variant: dict) -> dict:
         "write_requests",
     )
     conflicts = sum(
-        shared[f"{kind}_wavefronts"] - shared[f"{kind}_wavefronts_ideal"]
-        for kind in ("load", "store")
+        shared[f"{kind}_wavefronts"] - shared[f"{kind}_wavefronts_ideal"] for kind in ("load", "store")
     )
     return {name: counted[name] for name in names} | {
         "bank_conflicts": conflicts,
@@ -131,9 +121,7 @@ def as_options(problem: dict) -> list[str]:
     return options
 
 
-def profile(
-    chapter: str, variants: list[str], problem: dict, names: Sequence[str] = NAMES
-) -> list[dict]:
+def profile(chapter: str, variants: list[str], problem: dict, names: Sequence[str] = NAMES) -> list[dict]:
     """Nsight Compute's measurements of each variant, summed over its kernels."""
     program = ROOT / "build" / "cuda" / "bin" / f"ch{chapter}"
     options = ["--variant", ",".join(variants), "--no-check", *as_options(problem)]
@@ -159,9 +147,7 @@ def profile(
     return [ncu.combine([launch], names) for launch in launches]
 
 
-def compare(
-    counted: list[dict], keys: tuple[str, ...], names: Sequence[str] = NAMES
-) -> list[dict]:
+def compare(counted: list[dict], keys: tuple[str, ...], names: Sequence[str] = NAMES) -> list[dict]:
     """Each counted row with its measurements: {..., "measured": {...}}. `keys` identify the problem."""
     groups: dict[tuple, list[dict]] = {}
     for row in counted:

@@ -1,11 +1,13 @@
 """Measures chapters 01 and 02 for docs/results/, in two steps.
 
     softmax_results.py count     on any machine: what the simulator counts   -> softmax_simulator.json
-    softmax_results.py measure   on a GPU: times, with a copy and torch.softmax in the same run, and Nsight Compute's
+    softmax_results.py measure   on a GPU: times, with a copy and torch.softmax in the same run, and Nsight
+                                 Compute's
                                  sectors next to the simulator's             -> softmax_<gpu>.json
 
 `count` needs build/sim, `measure` needs build/cuda, ncu and (for the comparison) PyTorch.
-Exit status: 1 a result is wrong or the sectors differ by more than 1 %, 2 something is not built, 3 no GPU or no ncu.
+Exit status: 1 a result is wrong or the sectors differ by more than 1 %, 2 something is not built, 3 no GPU or
+no ncu.
 """
 
 import json
@@ -16,8 +18,8 @@ from ..bench import machine
 from . import sectors
 
 CHAPTERS = ["01_safe_softmax", "02_online_softmax"]
-# The shapes (rows x columns) whose sectors are compared: aligned, ragged, shorter than a warp's step, longer than fits
-# on the chip. The first is larger than the L2.
+# The shapes (rows x columns) whose sectors are compared: aligned, ragged, shorter than a warp's step, longer
+# than fits on the chip. The first is larger than the L2.
 COUNTED = [
     (8192, 4096),
     (2048, 1024),
@@ -47,9 +49,7 @@ def torch_softmax(rows: int, cols: int) -> float | None:
         return None
     inputs = [torch.randn(rows, cols, device="cuda") for _ in range(3)]
     outputs = [torch.empty_like(x) for x in inputs]
-    before, after = (
-        [torch.cuda.Event(enable_timing=True) for _ in range(REPEAT)] for _ in range(2)
-    )
+    before, after = ([torch.cuda.Event(enable_timing=True) for _ in range(REPEAT)] for _ in range(2))
     for i in range(10):
         torch.softmax(inputs[i % 3], dim=-1, out=outputs[i % 3])
     torch.cuda.synchronize()
@@ -67,9 +67,7 @@ def torch_softmax(rows: int, cols: int) -> float | None:
 def time_chapter(chapter: str, rows: int, cols: int) -> list[dict]:
     """GB/s of every variant: x read once and y written once. Ends the program if one does not run."""
     options = ["--variant", "all", "--bench", "--repeat", str(REPEAT), "--check-ends"]
-    result = sectors.run_program(
-        "cuda", chapter, *options, *sectors.as_options(problem(rows, cols))
-    )
+    result = sectors.run_program("cuda", chapter, *options, *sectors.as_options(problem(rows, cols)))
     timings = []
     for variant in result["variants"]:
         if failure := variant.get("failure"):
@@ -116,9 +114,7 @@ def time_all(chapters: list[str] = CHAPTERS, peers: bool = True) -> list[dict]:
         of_shape = [t for c in chapters for t in time_chapter(c, rows, cols)]
         of_shape += time_torch(rows, cols) if peers else []
         for t in of_shape:
-            share = (
-                f", {t['share_of_copy']:.0%} of a copy" if "share_of_copy" in t else ""
-            )
+            share = f", {t['share_of_copy']:.0%} of a copy" if "share_of_copy" in t else ""
             wrong = "" if t.get("right", True) else " WRONG"
             shape = f"{rows} x {cols}"
             print(
@@ -142,9 +138,7 @@ def main() -> int:
     counted = json.loads((sectors.RESULTS / "softmax_simulator.json").read_text())
     compared = sectors.compare(counted["runs"], ("rows", "cols"))
     worst = sectors.largest_difference(compared, "read_sectors", "write_sectors")
-    print(
-        f"sectors, simulator against Nsight Compute: at most {worst:.2%} apart in {len(compared)} runs"
-    )
+    print(f"sectors, simulator against Nsight Compute: at most {worst:.2%} apart in {len(compared)} runs")
     gpu = re.search(r"[A-Z]+\d+\w*", device)  # H100 of "NVIDIA H100 80GB HBM3"
     name = gpu[0].lower() if gpu else "gpu"
     sectors.write(

@@ -28,8 +28,7 @@ class Variant:
             data["difference"] = difference
         if self.kernels:
             data["kernels"] = [
-                {"name": k.kernel, "grid": k.grid, "block": k.block}
-                | {"measured": ncu.combine([k])}
+                {"name": k.kernel, "grid": k.grid, "block": k.block} | {"measured": ncu.combine([k])}
                 for k in self.kernels
             ]
         return data
@@ -89,7 +88,5 @@ def difference_of(variant: Variant) -> float | None:
 
 
 def per_request(counters: dict | None, kind: str) -> float | None:
-    counts = [
-        (counters or {}).get(f"{kind}_{what}") for what in ("sectors", "requests")
-    ]
+    counts = [(counters or {}).get(f"{kind}_{what}") for what in ("sectors", "requests")]
     return counts[0] / counts[1] if None not in counts and counts[1] else None

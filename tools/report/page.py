@@ -172,9 +172,7 @@ def _defects(rows: list[Row]) -> list[str]:
     for row in rows:
         if not row.defects:
             continue
-        lines.append(
-            f'<h3 class="{FAIL}">Defects in {row.number} {escape(row.variant)}</h3>'
-        )
+        lines.append(f'<h3 class="{FAIL}">Defects in {row.number} {escape(row.variant)}</h3>')
         messages = (escape(defect.get("message", "")) for defect in row.defects)
         lines.append("<pre>" + "\n".join(messages) + "</pre>")
     return lines

@@ -129,9 +129,7 @@ def _finish(figure: Figure, plot: Plot, name: str, facts: list[str]) -> Plot:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
-    svg = re.sub(
-        r' xmlns(:xlink)?="[^"]*"', "", svg
-    )  # HTML needs no declaration of either
+    svg = re.sub(r' xmlns(:xlink)?="[^"]*"', "", svg)  # HTML needs no declaration of either
     svg = re.sub(r'xlink:href="#([^"]+)"', rf'href="#{name}-\1"', svg)
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
@@ -156,9 +154,7 @@ def _stack_tensors(axes: Axes, plot: Plot, shown: list[Traffic], factor: float) 
     for index, name in enumerate(names):
         colour = TENSORS[index % len(TENSORS)]
         pairs = [traffic.tensors.get(name, (0, 0)) for traffic in shown]
-        for way, (word, shape) in enumerate(
-            (("read", "solid"), ("written", "hatched"))
-        ):
+        for way, (word, shape) in enumerate((("read", "solid"), ("written", "hatched"))):
             sizes = [pair[way] / factor for pair in pairs]
             if not any(sizes):
                 continue
@@ -232,9 +228,7 @@ def errors(rows: list[Row], name: str) -> Plot | None:
         "Error against its tolerance",
         "Against a float64 reference, worst output. Left of the mark is accepted.",
     )
-    values = [
-        value for row in rows for value in (row.error.rel_l2, row.error.tolerance)
-    ]
+    values = [value for row in rows for value in (row.error.rel_l2, row.error.tolerance)]
     finite = [value for value in values if 0 < value < math.inf]
     low = 10 ** math.floor(math.log10(min(finite, default=1e-7)) - 0.5)
     high = 10 ** math.ceil(math.log10(max(finite, default=1.0)) + 0.5)

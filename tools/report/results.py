@@ -27,9 +27,7 @@ class Error:
         """Error divided by tolerance; infinite for NaN, which no tolerance admits."""
         if math.isnan(self.rel_l2):
             return math.inf
-        return (
-            self.rel_l2 / self.tolerance if self.tolerance else self.rel_l2 and math.inf
-        )
+        return self.rel_l2 / self.tolerance if self.tolerance else self.rel_l2 and math.inf
 
 
 @dataclass
@@ -40,9 +38,7 @@ class Traffic:
     write_bytes: int
     read_sectors: int | None = None
     write_sectors: int | None = None
-    tensors: dict[str, tuple[int, int]] = field(
-        default_factory=dict
-    )  # name: (read, write)
+    tensors: dict[str, tuple[int, int]] = field(default_factory=dict)  # name: (read, write)
     at_least: bool = False  # of a formula: a run moves no fewer bytes
 
     @property
@@ -89,9 +85,7 @@ class Row:
     chapter: str  # "02_online_softmax"
     variant: str
     failure: str | None  # why it did not finish
-    declared: (
-        str | None
-    )  # why this variant is declared to fail on these inputs, if it did
+    declared: str | None  # why this variant is declared to fail on these inputs, if it did
     error: Error | None
     predicted: Traffic | None
     counted: Traffic | None
@@ -101,9 +95,7 @@ class Row:
     verdict: str = UNCHECKED  # or OK, FAIL, DECLARED, SKIPPED
     time: Time | None = None  # where there was a GPU
     skipped: str | None = None  # what the device lacks to run it
-    ratio: float | None = (
-        None  # counted bytes divided by those of the variant before it
-    )
+    ratio: float | None = None  # counted bytes divided by those of the variant before it
 
     @property
     def number(self) -> str:
@@ -111,7 +103,9 @@ class Row:
 
     @property
     def defect_count(self) -> int | None:
-        """The number of faulty places in the kernel: a race between two lines is one defect, however often it occurs."""
+        """The number of faulty places in the kernel: a race between two lines is one defect, however often it
+        occurs.
+        """
         return None if self.defects is None else len(self.defects)
 
     @property
@@ -291,9 +285,7 @@ def skipped(chapters: list[Chapter]) -> list[tuple[str, str]]:
 def on_simulator(chapters: list[Chapter]) -> list[str]:
     """A sentence for each chapter that the GPU is too old for."""
     return [
-        f"{chapter.name} ran on the simulator: {chapter.too_old}"
-        for chapter in chapters
-        if chapter.too_old
+        f"{chapter.name} ran on the simulator: {chapter.too_old}" for chapter in chapters if chapter.too_old
     ]
 
 

@@ -55,16 +55,12 @@ def cells(row: Row) -> list[str]:
         name = name[: LONGEST_NAME - 2] + ".."
     return [
         INDENT + name,
-        known(
-            row.error, lambda e: f"{scientific(e.rel_l2)} / {scientific(e.tolerance)}"
-        ),
+        known(row.error, lambda e: f"{scientific(e.rel_l2)} / {scientific(e.tolerance)}"),
         human(row.workspace_bytes, "B") if row.workspace_bytes else "-",
         known(row.predicted, lambda t: ">=" * t.at_least + human(t.bytes, "B")),
         known(row.counted, lambda t: human(t.bytes, "B")),
         known(row.ratio, lambda ratio: f"{ratio:.2f}" if ratio < 100 else human(ratio)),
-        known(
-            row.counted and row.counted.efficiency, lambda share: f"{100 * share:.1f} %"
-        ),
+        known(row.counted and row.counted.efficiency, lambda share: f"{100 * share:.1f} %"),
         known(row.shared, lambda shared: human(shared.conflicts)),
         known(row.defect_count, human),
         row.verdict,
@@ -77,7 +73,9 @@ def _line(texts: list[str], widths: list[int], columns: list[Column]) -> str:
 
 
 def _notes(chapters: list[Chapter]) -> list[str]:
-    """What the cells have no room for: why a variant was skipped, why a failure is declared, where a formula is wrong."""
+    """What the cells have no room for: why a variant was skipped, why a failure is declared, where a formula
+    is wrong.
+    """
     notes = [f"skipped: {names}: {why}" for names, why in skipped(chapters)]
     notes += on_simulator(chapters)
     for row in (row for chapter in chapters for row in chapter.rows):
@@ -90,10 +88,7 @@ def _notes(chapters: list[Chapter]) -> list[str]:
                 f"{row.number} {row.variant}: the formula says {row.predicted.bytes} bytes, "
                 f"{row.counted.bytes} were counted; --json FILE has them by tensor"
             )
-    return [
-        textwrap.fill(note, WIDTH, initial_indent="* ", subsequent_indent="  ")
-        for note in notes
-    ]
+    return [textwrap.fill(note, WIDTH, initial_indent="* ", subsequent_indent="  ") for note in notes]
 
 
 def render(chapters: list[Chapter], paint: Paint) -> str:
@@ -114,9 +109,7 @@ def render(chapters: list[Chapter], paint: Paint) -> str:
 
     lines = [paint(_line(texts, widths, columns).rstrip(), "bold") for texts in head]
     for chapter, rows in zip(chapters, body, strict=True):
-        title = (
-            f"{chapter.name} ({chapter.problem})" if chapter.problem else chapter.name
-        )
+        title = f"{chapter.name} ({chapter.problem})" if chapter.problem else chapter.name
         title = textwrap.fill(title, WIDTH, subsequent_indent=INDENT)
         lines.append(paint(title, "bold"))
         for row, texts in rows:

@@ -1,1 +1,3 @@
-"""A recording of a kernel in the simulator, as one self-contained page: python3 -m tools.watch RECORDING PAGE."""
+"""A recording of a kernel in the simulator, as one self-contained page: python3 -m tools.watch RECORDING
+PAGE.
+"""

@@ -38,8 +38,8 @@ def _differences(values: array, keys: list[int]) -> array:
 def pack_events(recording: Recording) -> str:
     """All columns, one after the other, as zlib data in base64. recording.js reads them.
 
-    A time is the difference from the warp's previous event, an offset from the previous one of the same warp and site. A
-    link is the distance to the event that it names, or 0.
+    A time is the difference from the warp's previous event, an offset from the previous one of the same warp
+    and site. A link is the distance to the event that it names, or 0.
     """
     columns = {name: recording.column(name) for name in COLUMNS}
     warps, sites = columns["warp"], columns["site"]
@@ -48,10 +48,7 @@ def pack_events(recording: Recording) -> str:
     columns["offset"] = _differences(columns["offset"], keys)
     columns["link"] = array(
         "I",
-        (
-            0 if link == NONE else (index - link) & NONE
-            for index, link in enumerate(columns["link"])
-        ),
+        (0 if link == NONE else (index - link) & NONE for index, link in enumerate(columns["link"])),
     )
     data = b"".join(_planes(columns[name]) for name in COLUMNS)
     assert len(data) == recording.count * RECORD_BYTES

@@ -60,14 +60,13 @@ def page_of(
     tensors: dict | None = None,
 ) -> str:
     """The page. @param note  a sentence above the views, for a page that was prepared to show something
-    @param start  what it shows first, unless its address says something else: keys of the address (t: step, w: warp,
-        v: view, s: section, d: defect, e: event)
-    @param tensors  {name: {shape, bytes}} of arrays in global memory whose shape the recording does not have"""
+    @param start  what it shows first, unless its address says something else: keys of the address (t: step,
+        w: warp, v: view, s: section, d: defect, e: event)
+    @param tensors  {name: {shape, bytes}} of arrays in global memory whose shape the recording does not
+    have"""
     header = dict(recording.header)
     files, header["sites"] = sources_of(recording.header, sources)
-    header["built_in"] = [
-        site.get("built_in", "") for site in recording.header["sites"]
-    ]
+    header["built_in"] = [site.get("built_in", "") for site in recording.header["sites"]]
     header["arrays"] = [_with_shape(array, tensors or {}) for array in header["arrays"]]
     data = {
         "header": header,
@@ -87,14 +86,10 @@ def page_of(
         "SCRIPT": f'"use strict";\n(() => {{\n{scripts}\n}})();',
     }
     pieces = template.split("@@")
-    return "".join(
-        parts[piece] if number % 2 else piece for number, piece in enumerate(pieces)
-    )
+    return "".join(parts[piece] if number % 2 else piece for number, piece in enumerate(pieces))
 
 
-def write_page(
-    recording: Path, page: Path, *, title: str | None = None, **options: object
-) -> None:
+def write_page(recording: Path, page: Path, *, title: str | None = None, **options: object) -> None:
     """Turns the recording into the page, or raises a WatchError of one line and leaves the page as it was.
 
     @param options  those of page_of

@@ -72,9 +72,7 @@ def parse(data: bytes, name: str = "recording") -> Recording:
         raise WatchError(f"{name}: not a recording of the simulator")
     version = data[len(MAGIC) : 8].decode("latin-1")
     if version != str(FORMAT):
-        raise WatchError(
-            f"{name}: format {version!r} of a recording; this program reads format {FORMAT}"
-        )
+        raise WatchError(f"{name}: format {version!r} of a recording; this program reads format {FORMAT}")
     if len(data) < 12:
         raise WatchError(f"{name}: the file is cut off in its header")
     length = int.from_bytes(data[8:12], "little")
@@ -98,9 +96,7 @@ def parse(data: bytes, name: str = "recording") -> Recording:
     if not isinstance(count, int) or count < 0:
         raise WatchError(f"{name}: 'event_count' of the header is not a count")
     if len(events) < count * RECORD_BYTES:
-        raise WatchError(
-            f"{name}: the file is cut off: {len(events) // RECORD_BYTES} of {count} events"
-        )
+        raise WatchError(f"{name}: the file is cut off: {len(events) // RECORD_BYTES} of {count} events")
     if not header["sections"]:
         raise WatchError(f"{name}: no block was recorded")
     for section in header["sections"]:

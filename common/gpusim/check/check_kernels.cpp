@@ -1,17 +1,21 @@
 /// @file
-/// Runs the compiler on a source with kernels, then refuses an object file whose kernels call what only the CPU has.
+/// Runs the compiler on a source with kernels, then refuses an object file whose kernels call what only the
+/// CPU has.
 ///
 ///   gpusim_check_kernels [--names] COMPILER ARGUMENT...
 ///
-/// --names, for g++: also puts the names of the kernels' shared arrays into the object file, for reports (shared_arrays.hpp).
+/// --names, for g++: also puts the names of the kernels' shared arrays into the object file, for
+/// reports (shared_arrays.hpp).
 ///
-/// nvcc knows that from `__host__` and `__device__`, which mean nothing to a C++ compiler. In the simulator they are ABI
-/// tags (shim/cuda_runtime.h): a mangled name says whether its function has them, or g++'s dump does (gpu_functions.hpp). Such
-/// functions are part of a GPU's program, and so are the simulator's own; functions that the compiler has written, such as
-/// copy constructors; and some of the C library's. Everything that a kernel calls has been inlined, and is found in the debug
-/// information, or is a call in the object file.
+/// nvcc knows that from `__host__` and `__device__`, which mean nothing to a C++ compiler. In the simulator
+/// they are ABI tags (shim/cuda_runtime.h): a mangled name says whether its function has them, or g++'s dump
+/// does (gpu_functions.hpp). Such functions are part of a GPU's program, and so are the simulator's own;
+/// functions that the compiler has written, such as copy constructors; and some of the C library's.
+/// Everything that a kernel calls has been inlined, and is found in the debug information, or is a call in
+/// the object file.
 ///
-/// It includes <cuda_runtime.h> in files that end in .cu, and refuses arrays in kernels whose size is no constant, which are an extension of g++.
+/// It includes <cuda_runtime.h> in files that end in .cu, and refuses arrays in kernels whose size is no
+/// constant, which are an extension of g++.
 #include <cxxabi.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -56,7 +60,8 @@ bool is_standard(std::string_view mangled) {
   return starts_with_any(mangled, {"St", "Sa", "Ss", "So", "9__gnu_cxx"});
 }
 
-/// The C library's functions that CUDA has for kernels as well. The compiler calls those of the first two lines by itself.
+/// The C library's functions that CUDA has for kernels as well. The compiler calls those of the first two
+/// lines by itself.
 bool is_in_cuda_c_library(const std::string& name) {
   static const std::set<std::string> kFunctions = {"__cxa_throw_bad_array_new_length",
                                                    "__popcountdi2",  // of __popc()
@@ -115,8 +120,8 @@ std::string short_name(const std::string& mangled) {
   return space == std::string::npos ? name : name.substr(space + 1);
 }
 
-/// A constructor, destructor or assignment outside of the library. The debug information does not always tell those that the
-/// compiler has written, which a kernel may call, from the others.
+/// A constructor, destructor or assignment outside of the library. The debug information does not always tell
+/// those that the compiler has written, which a kernel may call, from the others.
 bool is_special_member(const std::string& mangled) {
   const std::string name = short_name(mangled);
   const std::size_t last = name.rfind("::");
@@ -309,7 +314,8 @@ std::string object_of(const std::vector<std::string>& words) {
   return (output + 1)->ends_with(".o") ? output[1] : "";
 }
 
-/// Compiles once more, to learn where the arrays are whose size is no constant. @param words  the last one makes the dump
+/// Compiles once more, to learn where the arrays are whose size is no constant.
+/// @param words  the last one makes the dump
 int report_unknown_sizes(std::vector<std::string> words, const std::string& dump, const GpuFunctions& known) {
   if (known.with_unknown_sizes.empty()) return 0;
   words.back() = "-fdump-tree-ssa-lineno=" + dump;
@@ -333,8 +339,9 @@ void include_runtime(std::vector<std::string>& words) {
   if (is_cuda) words.insert(words.end(), {"-include", "cuda_runtime.h"});
 }
 
-/// Whether the compiler optimises. If not, what a kernel calls of the standard library is called and not inlined, also by
-/// CUDA's functions in the shim; a program for a debugger, whose kernels have been checked before.
+/// Whether the compiler optimises. If not, what a kernel calls of the standard library is called and not
+/// inlined, also by CUDA's functions in the shim; a program for a debugger, whose kernels have been checked
+/// before.
 bool optimizes(const std::vector<std::string>& words) {
   const auto level = std::find_if(words.rbegin(), words.rend(),
                                   [](const std::string& word) { return word.starts_with("-O"); });

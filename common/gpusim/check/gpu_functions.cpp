@@ -8,7 +8,8 @@
 namespace gpusim::check {
 namespace {
 
-/// The mangled name in ";; Function k<float> (_Z1kIfEvPT_, funcdef_no=1820, .."; empty if the line does not begin a function.
+/// The mangled name in ";; Function k<float> (_Z1kIfEvPT_, funcdef_no=1820, .."; empty if the line does not
+/// begin a function.
 std::string begun_function(const std::string& line) {
   constexpr std::string_view kStart = ";; Function ", kEnd = ", funcdef_no=";
   const std::size_t end = line.find(kEnd);

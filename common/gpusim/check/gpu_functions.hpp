@@ -1,8 +1,8 @@
 /// @file
 /// The functions of a GPU's program, as g++ writes them down with -fdump-tree-ssa.
 ///
-/// `__global__` and `__device__` are ABI tags, which are part of mangled names. Those of function templates outside of all
-/// namespaces are not: g++ forgets them. Its dump shows the attributes of these too.
+/// `__global__` and `__device__` are ABI tags, which are part of mangled names. Those of function templates
+/// outside of all namespaces are not: g++ forgets them. Its dump shows the attributes of these too.
 #pragma once
 
 #include <set>

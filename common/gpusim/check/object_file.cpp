@@ -34,7 +34,8 @@ SourceLine caller_of(Dwarf_Die& inlined) {
 /// Collects what has been inlined into an entry.
 void collect(Dwarf_Die entry, std::vector<InlinedCall>& calls) {
   std::vector<InlinedCall>* inside = &calls;
-  // g++ does not name some functions that it has written itself: those that return the address of a thread_local variable.
+  // g++ does not name some functions that it has written itself: those that return the address of a
+  // thread_local variable.
   if (dwarf_tag(&entry) == DW_TAG_inlined_subroutine && dwarf_hasattr(&entry, DW_AT_abstract_origin)) {
     Dwarf_Attribute attribute;
     const char* mangled = dwarf_formstring(dwarf_attr_integrate(&entry, DW_AT_linkage_name, &attribute));

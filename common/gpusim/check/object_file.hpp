@@ -40,8 +40,8 @@ struct InlinedCall {
   std::vector<InlinedCall> inside;
 };
 
-/// The sections of an object file all begin at 0. libdw lays them out one after the other, so that an address identifies
-/// an instruction.
+/// The sections of an object file all begin at 0. libdw lays them out one after the other, so that an address
+/// identifies an instruction.
 class ObjectFile {
  public:
   /// Throws std::runtime_error if it cannot be read.
@@ -56,8 +56,8 @@ class ObjectFile {
   /// What has been inlined into the function at this address. Empty without debug information.
   std::vector<InlinedCall> inlined_into(std::uint64_t function) const;
 
-  /// The line of an instruction, and then those of the calls that have been inlined around it. Empty without debug
-  /// information.
+  /// The line of an instruction, and then those of the calls that have been inlined around it. Empty without
+  /// debug information.
   std::vector<SourceLine> lines_of(std::uint64_t address) const;
 
  private:

@@ -227,7 +227,8 @@ class Kernel {
     }
   }
 
-  /// "totals[_5]" or "(*_4)[_5]" has the type of "sum_7", which it is set to or loaded into: an array outside of functions.
+  /// "totals[_5]" or "(*_4)[_5]" has the type of "sum_7", which it is set to or loaded into: an array outside
+  /// of functions.
   void index(const std::string& element, const std::string& value) {
     const std::size_t bracket = element.find('[');
     if (bracket == element.npos || element.find(']') != element.size() - 1) return;
@@ -245,7 +246,8 @@ class Kernel {
     arrays_.push_back({name, name, type->second, "0", "", ""});
   }
 
-  /// "_8 = _7 * 2" and then "_9 = sK_3 + _8": what sK points to has 2 bytes. "_1 = this->q": q has the type of _1.
+  /// "_8 = _7 * 2" and then "_9 = sK_3 + _8": what sK points to has 2 bytes. "_1 = this->q": q has the type
+  /// of _1.
   void learn_size(const std::string& to, const std::string& from, const std::string& object) {
     if (types_.contains(to) && key_of(from, object).find('.') != from.npos)
       types_.try_emplace(key_of(from, object), types_[to]);
@@ -278,7 +280,8 @@ class Kernel {
     if (argument_.kind == Known::kPointer) run(it->second, line.substr(open + 3, comma - open - 3));
   }
 
-  /// A name for a variable of the dump. In a constructor of s, "this_14(D)->q" is "s.q", and "_2" a variable of its own.
+  /// A name for a variable of the dump. In a constructor of s, "this_14(D)->q" is "s.q", and "_2" a variable
+  /// of its own.
   static std::string key_of(const std::string& text, const std::string& object) {
     if (object.empty()) return text;
     const std::size_t arrow = text.find("->");
@@ -357,8 +360,8 @@ class Kernel {
     }
   }
 
-  /// Where element (r, c) of an array lies, by what declare_rows() was given: the distance between rows, or a class whose
-  /// function offset(r, c) says it without branches.
+  /// Where element (r, c) of an array lies, by what declare_rows() was given: the distance between rows, or a
+  /// class whose function offset(r, c) says it without branches.
   std::string layout_of(const std::string& rows) const {
     if (is_number(rows)) return "r " + rows + " * c +";
     const auto function = functions_.find(rows + "::offset");

@@ -58,7 +58,8 @@ std::vector<Half> Board::missing(int rank) const {
   return of.turn == turn ? halves : std::vector<Half>();
 }
 
-/// Whether the last rank of the path waits, directly or through others, for the first one. If so, the path becomes the circle.
+/// Whether the last rank of the path waits, directly or through others, for the first one. If so, the path
+/// becomes the circle.
 bool Board::find_circle(int rank, std::vector<int>& path) const {
   for (const Half& half : missing(rank)) {
     if (half.peer == path.front()) return true;

@@ -23,8 +23,8 @@ struct Half {
   Verb verb;
   std::int32_t peer;
   std::int64_t bytes;
-  /// How many with the same verb and peer this rank has issued, this one included: it belongs to the peer's half with that
-  /// number.
+  /// How many with the same verb and peer this rank has issued, this one included: it belongs to the peer's
+  /// half with that number.
   std::int64_t number;
 };
 
@@ -53,8 +53,8 @@ class Board {
   /// It issues nothing any more.
   void leave();
 
-  /// Why this rank would wait for ever, if it is this rank that should say so: it waits for one that has left, or it has the
-  /// lowest number in a circle.
+  /// Why this rank would wait for ever, if it is this rank that should say so: it waits for one that has
+  /// left, or it has the lowest number in a circle.
   std::optional<std::string> deadlock() const;
 
   /// Ends all waits: `reason` is everyone's error. The first one counts.

@@ -148,7 +148,8 @@ ncclResult_t transfer(const std::vector<Call>& calls, ncclComm_t comm) {
   return ncclSuccess;
 }
 
-/// The streams of a group wait for each other: its transfers begin when all have come to them, and all go on after them.
+/// The streams of a group wait for each other: its transfers begin when all have come to them, and all go on
+/// after them.
 void join_streams(const std::vector<Call>& calls) {
   std::set<cudaStream_t> streams;
   for (const Call& call : calls) streams.insert(call.stream);
@@ -268,7 +269,8 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int 
   MPI_Aint size_of_first = 0;
   int unit = 0;
   MPI_Win_shared_query(created->window, 0, &size_of_first, &unit, &memory);
-  // MPI aligns the memory for its own needs. All ranks skip as many bytes: pages begin at the same places for all of them.
+  // MPI aligns the memory for its own needs. All ranks skip as many bytes: pages begin at the same places for
+  // all of them.
   int skipped = int(-reinterpret_cast<std::uintptr_t>(memory) % Board::kAlignment);
   MPI_Bcast(&skipped, 1, MPI_INT, 0, created->ranks);
   memory = static_cast<char*>(memory) + skipped;

@@ -1,6 +1,6 @@
 /// @file
-/// The basic types of the runtime: an access, its origin, and the log that combines the accesses of the lanes of a
-/// warp into warp instructions.
+/// The basic types of the runtime: an access, its origin, and the log that combines the accesses of the lanes
+/// of a warp into warp instructions.
 #pragma once
 
 #include <array>
@@ -18,15 +18,17 @@ inline constexpr int kWarpSize = 32;
 inline constexpr int kMaxThreads = 1024;
 inline constexpr int kMaxWarps = kMaxThreads / kWarpSize;
 
-/// kCluster is the shared memory of another block of the cluster. kGlobal is any memory that is not one of the others.
+/// kCluster is the shared memory of another block of the cluster. kGlobal is any memory that is not one of
+/// the others.
 enum class Space : std::uint8_t { kGlobal, kShared, kCluster, kLocal };
 
 /// kCopyIssue and kCopyLand are the two ends of an asynchronous copy into shared memory: between them the
 /// destination may change at any moment.
 ///
-/// kCopyCommit and kCopyWait access nothing. They stand in the log to say when a lane commits a group of copies and when
-/// it waits, and have a number instead of an address: how many groups it has committed, and how many the wait covers. The
-/// number of a kOperation says which of BlockRunner::operations_ it is. A kFence is a __threadfence().
+/// kCopyCommit and kCopyWait access nothing. They stand in the log to say when a lane commits a group of
+/// copies and when it waits, and have a number instead of an address: how many groups it has committed, and
+/// how many the wait covers. The number of a kOperation says which of BlockRunner::operations_ it is. A
+/// kFence is a __threadfence().
 enum class AccessKind : std::uint8_t {
   kRead,
   kWrite,
@@ -77,13 +79,14 @@ struct WarpAccess {
 /// Lanes run one after the other here, but side by side on a GPU. The n-th execution of an instruction by
 /// one lane, in one iteration of the loops around it, is taken to be the same warp instruction as the n-th
 /// execution by another lane in the same iteration. The first lane records the sequence; as long as the next
-/// lanes follow it step by step, which they nearly always do, one comparison per access is enough. A lane that takes
-/// a different path is matched through `slots_`.
+/// lanes follow it step by step, which they nearly always do, one comparison per access is enough. A lane
+/// that takes a different path is matched through `slots_`.
 ///
-/// Between two synchronisations a lane may make any number of accesses, so the log is a window that moves over
-/// them. The first lane that fills it (the pacer) stops, and so does every other lane when it reaches the pacer's
-/// position or is already past it. Accesses past that position (of lanes that left a loop earlier, for example)
-/// stay in the log when the window moves on. No lane is behind the pacer, which goes first in the next window.
+/// Between two synchronisations a lane may make any number of accesses, so the log is a window that moves
+/// over them. The first lane that fills it (the pacer) stops, and so does every other lane when it reaches
+/// the pacer's position or is already past it. Accesses past that position (of lanes that left a loop
+/// earlier, for example) stay in the log when the window moves on. No lane is behind the pacer, which goes
+/// first in the next window.
 class AccessLog {
  public:
   /// The size of the window, which is small enough to stay in the first-level cache.
@@ -132,8 +135,8 @@ class AccessLog {
   /// The lane to begin the next window with.
   int first_lane() const { return first_lane_; }
 
-  /// Passes the warp instructions of this window to `process`, except those that more lanes may still join, and
-  /// starts the next window. Call it when every lane has had its turn.
+  /// Passes the warp instructions of this window to `process`, except those that more lanes may still join,
+  /// and starts the next window. Call it when every lane has had its turn.
   template <class Process>
   void advance(Process&& process) {
     first_lane_ = pacer_ >= 0 ? pacer_ : 0;

@@ -42,7 +42,8 @@ Arena::Arena() {
     publishers_ = std::move(publishers);
   }
   if (base_ == 0) throw std::runtime_error("gpusim: cannot reserve address space (ulimit -v?)");
-  // A byte that is both read and written costs 1 byte of data, 1/4 byte of initialisation state and 8 of race state.
+  // A byte that is both read and written costs 1 byte of data, 1/4 byte of initialisation state and 8 of race
+  // state.
   const std::size_t physical = std::size_t(sysconf(_SC_PHYS_PAGES)) * std::size_t(sysconf(_SC_PAGESIZE));
   capacity_ = std::min(size_ / 2, physical / 12);
   top_ = base_ + (1 << kPageBits);

@@ -55,7 +55,8 @@ RowLayout permutation_of(const Expression& layout, std::size_t columns) {
   return {};
 }
 
-/// The row and the column of an element: those whose place it is. A layout may permute the elements of neighbouring rows.
+/// The row and the column of an element: those whose place it is. A layout may permute the elements of
+/// neighbouring rows.
 std::optional<Position> position_at(const Expression& layout, std::int64_t index) {
   constexpr std::int64_t kNeighbours = 16;  // rows
   const auto stride = std::int64_t(elements_per_row(layout));
@@ -126,7 +127,8 @@ ArrayNames::ArrayNames() {
   }
 }
 
-/// What the kernel calls a struct: a pointer or reference to its first byte, whose elements have no known size.
+/// What the kernel calls a struct: a pointer or reference to its first byte, whose elements have no known
+/// size.
 std::string ArrayNames::name_of_object(const std::vector<Array>& arrays, const SharedByte& byte,
                                        const ThreadNumbers& numbers) {
   const auto begin = std::int64_t(byte.offset - byte.offset_in_object);
@@ -156,8 +158,8 @@ std::string ArrayNames::element(std::uintptr_t return_address, const SharedByte&
     std::int64_t begin;  ///< for thread (0,0,0)
     bool differs;        ///< between threads
   };
-  // The last array that begins before the byte. If several do there: one that is the same for all threads, and no member of
-  // an object that was made with it.
+  // The last array that begins before the byte. If several do there: one that is the same for all threads,
+  // and no member of an object that was made with it.
   const auto rank = [](const Candidate& c) {
     return std::tuple(c.begin, !c.differs, c.array->name.find('.') == std::string::npos);
   };

@@ -23,8 +23,8 @@ struct ThreadNumbers {
 /// "s.full[1]" -> "s.full"
 std::string without_indices(std::string name);
 
-/// Rows that permute their elements: element (r, c) is number `places[r % period * columns + c]` of the `period` rows that begin with
-/// row r / period * period.
+/// Rows that permute their elements: element (r, c) is number `places[r % period * columns + c]` of the
+/// `period` rows that begin with row r / period * period.
 struct RowLayout {
   std::size_t period = 0, columns = 0;  ///< 0: each row has its elements in order
   std::vector<std::int64_t> places;
@@ -35,7 +35,8 @@ class ArrayNames {
  public:
   ArrayNames();
 
-  /// `sK, row 8, column 4`: a byte of a variable of shared memory, in the words of the kernel. Empty if they are not known.
+  /// `sK, row 8, column 4`: a byte of a variable of shared memory, in the words of the kernel. Empty if they
+  /// are not known.
   ///
   /// @param return_address  of the access
   /// @param numbers         of the thread that makes the access

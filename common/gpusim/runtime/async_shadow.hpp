@@ -1,6 +1,6 @@
 /// @file
-/// What the asynchronous proxy has to do with each word of shared memory: who wrote it with ordinary stores, and which
-/// asynchronous operations read it.
+/// What the asynchronous proxy has to do with each word of shared memory: who wrote it with ordinary stores,
+/// and which asynchronous operations read it.
 #pragma once
 
 #include <algorithm>

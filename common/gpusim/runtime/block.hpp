@@ -78,10 +78,12 @@ class BlockRunner {
   /// @param number  unique among the blocks of all launches; `linear` is its index in this grid
   void run(const device::Launch& launch, std::uint64_t linear, std::uint32_t number);
 
-  /// The same for a block of a cluster: start() it, then let it go_on() in turns with the others. See Cluster.
+  /// The same for a block of a cluster: start() it, then let it go_on() in turns with the others. See
+  /// Cluster.
   /// @param rank  its number in the cluster; `number` is that of the cluster
   void start(Cluster& cluster, int rank, std::uint64_t linear, std::uint32_t number);
-  /// Runs it until no thread can continue, or until others may have to act first. @return  whether any thread ran
+  /// Runs it until no thread can continue, or until others may have to act first. @return  whether any thread
+  ///                                                                                       ran
   bool go_on();
 
   /// Before the first block of a launch.
@@ -93,7 +95,8 @@ class BlockRunner {
 
   // The following functions are called from inside a fiber, through the hooks and gpusim::device.
 
-  /// Checks a read, write or atomic operation that is about to happen. Returns if it is allowed; otherwise the thread ends.
+  /// Checks a read, write or atomic operation that is about to happen. Returns if it is allowed; otherwise
+  /// the thread ends.
   template <AccessKind kKind, std::size_t kSize>
   [[gnu::always_inline]] void access(const void* pointer, const void* pc) {
     const auto address = reinterpret_cast<std::uintptr_t>(pointer);
@@ -131,7 +134,8 @@ class BlockRunner {
   void change_loop(const void* pc, const void* frame);
   void count_block(const void* pc);
 
-  /// An operation has used a local variable that nothing has written. @param thread  which has it; -1: the one that runs
+  /// An operation has used a local variable that nothing has written.
+  /// @param thread  which has it; -1: the one that runs
   void read_unwritten_local(const void* pc, int thread = -1);
 
   /// An array, wherever it is, has no element with this index. Ends the thread.
@@ -150,7 +154,8 @@ class BlockRunner {
   [[noreturn]] void trap_by_kernel(const void* pc);
   void warp_rendezvous(unsigned mask, device::WarpOp op, void* operand, void (*resolve)(void* const*),
                        const void* pc);
-  /// A shuffle has read the value of a lane that takes no part in it: the mask does not name it, or it was not there.
+  /// A shuffle has read the value of a lane that takes no part in it: the mask does not name it, or it was
+  /// not there.
   void read_from_absent(unsigned mask, int source, const void* pc);
   /// A lane's share of an ldmatrix: the address must be in shared memory.
   void read_matrix_row(const void* row, const void* pc);
@@ -194,10 +199,11 @@ class BlockRunner {
 
   /// A sequence of operations of this block.
   std::uint16_t new_sequence(Sequence sequence);
-  /// An operation that `thread` issues reads these bytes of shared memory (whole words) until it is finished. Checks that they
-  /// are in a variable, that they have been written, and not by a copy that the thread has not waited for, that barriers
-  /// order the writes before the operation, and that the writers have executed fence_proxy_async(). From now on, writes by
-  /// whoever does not know that the operation is finished are races with it.
+  /// An operation that `thread` issues reads these bytes of shared memory (whole words) until it is finished.
+  /// Checks that they are in a variable, that they have been written, and not by a copy that the thread has
+  /// not waited for, that barriers order the writes before the operation, and that the writers have executed
+  /// fence_proxy_async(). From now on, writes by whoever does not know that the operation is finished are
+  /// races with it.
   ///
   /// @return false if the bytes are not in one variable: the block is abandoned
   bool async_read(int thread, Completion operation, std::uintptr_t address, std::size_t bytes,
@@ -552,7 +558,8 @@ class BlockRunner {
   std::string of_block_for(const BlockRunner& reader) const;
 
   // block_products.cpp
-  /// @param places  return addresses: the first is that of the defect. In the text, {0}, {1} and {2} stand for their lines.
+  /// @param places  return addresses: the first is that of the defect. In the text, {0}, {1} and {2} stand
+  ///   for their lines.
   template <class Words>
   void product_defect(std::uint8_t rule, int thread, const Places& places, Words&& words);
   bool wait_is_over(int warp, const WarpgroupOp& wait) const;
@@ -711,7 +718,8 @@ class BlockRunner {
   ThreadClocks clocks_;
   EventTrace* const event_trace_ = EventTrace::instance();
   std::uint64_t events_ = 0;  ///< in this block
-  /// What has been told of the warps at this step, once for all lanes: name, instruction, warp, place of the barrier.
+  /// What has been told of the warps at this step, once for all lanes: name, instruction, warp, place of the
+  /// barrier.
   std::set<std::tuple<std::string_view, const void*, int, std::size_t>> told_;
   AsyncShadow async_shadow_;
   std::vector<Operation> operations_;  ///< in the log
@@ -749,7 +757,8 @@ class BlockRunner {
 };
 
 /// The runner of this CPU thread while the code of a kernel runs, otherwise nullptr: functions of
-/// the standard library that the runtime calls may be the copies that were compiled with a kernel, hooks and all.
+/// the standard library that the runtime calls may be the copies that were compiled with a kernel, hooks and
+/// all.
 extern constinit thread_local BlockRunner* current_runner;
 
 /// While this object lives, hooks do nothing: the runtime is at work, and not the code of the kernel.

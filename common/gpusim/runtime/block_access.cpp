@@ -70,7 +70,8 @@ void BlockRunner::access_local(std::uintptr_t address, std::size_t size, AccessK
   if (register_time_ != 0) note_register(address, size, kind, pc);
 }
 
-/// An address outside of the device's memory, this block's and this thread's. Ends the thread if no kernel may use it.
+/// An address outside of the device's memory, this block's and this thread's. Ends the thread if no kernel
+/// may use it.
 void BlockRunner::access_elsewhere(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
                                    bool aligned) {
   if (cluster_ != nullptr) {

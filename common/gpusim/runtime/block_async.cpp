@@ -1,5 +1,6 @@
 /// @file
-/// Vector clocks of a block that uses barriers of compute capability 9.0, and what the asynchronous proxy reads.
+/// Vector clocks of a block that uses barriers of compute capability 9.0, and what the asynchronous proxy
+/// reads.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -226,7 +227,8 @@ std::uint32_t BlockRunner::known(int thread, int other) const {
   return std::max(known, warps_[warp].clock.known_by(thread % kWarpSize, other % kWarpSize));
 }
 
-/// Whether a thread that has written at this tick has executed a fence_proxy_async() since, and the reader knows of that.
+/// Whether a thread that has written at this tick has executed a fence_proxy_async() since, and the reader
+/// knows of that.
 bool BlockRunner::is_fenced(int reader, int writer, std::uint32_t tick) const {
   const std::vector<std::uint32_t>& fences = threads_[writer].proxy_fences;
   const auto fence = std::upper_bound(fences.begin(), fences.end(), tick);
@@ -242,7 +244,8 @@ void BlockRunner::note_store(std::uintptr_t address, std::size_t bytes, int thre
   }
 }
 
-/// Bytes of shared memory are about to be written: finds the asynchronous operations that may still read them.
+/// Bytes of shared memory are about to be written: finds the asynchronous operations that may still read
+/// them.
 void BlockRunner::check_async_readers(std::uintptr_t address, std::size_t bytes, int lane, const Actor& actor,
                                       InstructionKey key) {
   const std::size_t offset = address - shared_base_;
@@ -417,7 +420,8 @@ LastWait BlockRunner::last_wait_for(int thread, const Mbarrier& barrier) const {
   return number < waits.size() ? waits[number] : LastWait();
 }
 
-/// Why a thread has read what a load brings in a later phase: its wait was for an earlier one. Empty if it was not.
+/// Why a thread has read what a load brings in a later phase: its wait was for an earlier one. Empty if it
+/// was not.
 std::vector<Piece> BlockRunner::read_too_early(int thread, const Mbarrier& barrier,
                                                std::uint32_t phase) const {
   const LastWait wait = last_wait_for(thread, barrier);

@@ -1,5 +1,6 @@
 /// @file
-/// The copy engine: copies between global and shared memory that a thread starts and that go on by themselves.
+/// The copy engine: copies between global and shared memory that a thread starts and that go on by
+/// themselves.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

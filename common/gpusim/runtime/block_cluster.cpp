@@ -165,8 +165,8 @@ void BlockRunner::find_remote_races(InstructionKey key, std::uintptr_t address, 
   add_remote_use(owner, use);
 }
 
-/// An access by this block to the shared memory of a block of the cluster: finds the accesses of others that may come at
-/// the same time.
+/// An access by this block to the shared memory of a block of the cluster: finds the accesses of others that
+/// may come at the same time.
 void BlockRunner::find_cluster_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes,
                                      const Actor& actor, BlockRunner& owner) {
   for (; lanes != 0; lanes &= lanes - 1) {

@@ -1,5 +1,6 @@
 /// @file
-/// Asynchronous copies: what their threads request, when others may use the bytes, and whether a wait comes too early.
+/// Asynchronous copies: what their threads request, when others may use the bytes, and whether a wait comes
+/// too early.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -87,10 +88,11 @@ void BlockRunner::remember_origin(std::uintptr_t address, std::size_t bytes, std
   }
 }
 
-/// A warp reads a word for the first time since a copy to it has landed. If the copy's group is used for the first time,
-/// counts it if two waits have covered it before: the second one would have been enough.
+/// A warp reads a word for the first time since a copy to it has landed. If the copy's group is used for the
+/// first time, counts it if two waits have covered it before: the second one would have been enough.
 ///
-/// Whatever its own warp has done so far comes before this; what another one has done, up to the last __syncthreads().
+/// Whatever its own warp has done so far comes before this; what another one has done, up to the last
+/// __syncthreads().
 void BlockRunner::use_copy(std::size_t offset, int warp) {
   const CopyOrigin& origin = copy_origins_[offset / 4];
   const int owner = origin.thread / kWarpSize;
@@ -107,8 +109,8 @@ void BlockRunner::use_copy(std::size_t offset, int warp) {
 
 /// Finds out what is missing between a copy and an access to its bytes.
 ///
-/// Where the copy is in flight, its thread may be about to wait for it. So the reader serves as the measure: has it waited
-/// for its own copies of a group with the same number?
+/// Where the copy is in flight, its thread may be about to wait for it. So the reader serves as the measure:
+/// has it waited for its own copies of a group with the same number?
 void BlockRunner::explain_copy(Example& e, InstructionKey instruction, std::uintptr_t address,
                                const Rival& rival) const {
   if (instruction.space() != Space::kShared || rival.thread >= ThreadClocks::kFirstSequence) return;

@@ -31,14 +31,15 @@ constexpr bool kSourceOrder = true;
 
 }  // namespace
 
-/// Whether a thread has returned without coming to the barrier or operation where another one waits: it has accessed
-/// memory later in the program. A thread that has returned before is not waited for.
+/// Whether a thread has returned without coming to the barrier or operation where another one waits: it has
+/// accessed memory later in the program. A thread that has returned before is not waited for.
 bool BlockRunner::went_past(const Thread& returned, const Thread& waiting) const {
   return kSourceOrder && returned.state == State::kDone && returned.linear < thread_count_ &&
          returned.left_at != nullptr && *returned.left_at > waiting.loops;
 }
 
-/// One of the threads that wait in this state, at the call where most of them do; of several, at the first in the program.
+/// One of the threads that wait in this state, at the call where most of them do; of several, at the first in
+/// the program.
 BlockRunner::Thread& BlockRunner::most_awaited(int begin, int end, State state) {
   std::map<std::pair<const void*, unsigned>, int> arrived;  // by call and mask
   for (int i = begin; i < end; ++i) {
@@ -71,7 +72,8 @@ Whereabouts BlockRunner::whereabouts(const Thread& t, const Thread& waiting) con
   return {At::kReturned};
 }
 
-/// Where these threads are: first those that are where `waiting` is. Only those that its mask names, if it has one.
+/// Where these threads are: first those that are where `waiting` is. Only those that its mask names, if it
+/// has one.
 std::vector<Group> BlockRunner::groups(int begin, int end, const Thread& waiting) const {
   std::vector<Group> groups{{whereabouts(waiting, waiting), {}}};
   const unsigned mask = groups[0].where.mask;
@@ -87,7 +89,8 @@ std::vector<Group> BlockRunner::groups(int begin, int end, const Thread& waiting
 
 std::string BlockRunner::block_name() const { return "block " + triple(grid_dim_.at(linear_)); }
 
-/// @param at  a thread that waits at the call with this pc, where a debugger stops; null: the one that runs now
+/// @param at  a thread that waits at the call with this pc, where a debugger stops; null: the one that runs
+///   now
 /// @param found  without the block
 void BlockRunner::add_divergence(Thread* at, const void* pc, Example found, std::uintptr_t rival_pc) {
   add_finding(at,
@@ -117,7 +120,8 @@ void BlockRunner::add_finding(Thread* at, const FindingKey& key, Example found) 
   }
 }
 
-/// Reports where the threads of the block, or the lanes of a warp, are: some wait in this state, and the others do not come.
+/// Reports where the threads of the block, or the lanes of a warp, are: some wait in this state, and the
+/// others do not come.
 void BlockRunner::report_missing(int begin, int end, State state) {
   Thread& waiting = most_awaited(begin, end, state);
   Example found;

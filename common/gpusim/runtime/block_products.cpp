@@ -1,9 +1,9 @@
 /// @file
 /// The products of warpgroups: issue, groups and waits.
 ///
-/// A warp issues its part of a product when its 32 lanes are there; it does not wait for the other warps. The product is
-/// computed when the fourth warp has issued it. A wait ends when the products that it covers have been computed, but tells
-/// only of what its own warp's part has read.
+/// A warp issues its part of a product when its 32 lanes are there; it does not wait for the other warps. The
+/// product is computed when the fourth warp has issued it. A wait ends when the products that it covers have
+/// been computed, but tells only of what its own warp's part has read.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -86,7 +86,8 @@ void BlockRunner::warpgroup_op(WarpgroupOperand& operand) {
 
 // --- for a warp, when its lanes have come
 
-/// Whether a wait of this warp may end: the products that it covers have been computed, or the registers are free.
+/// Whether a wait of this warp may end: the products that it covers have been computed, or the registers are
+/// free.
 bool BlockRunner::wait_is_over(int warp, const WarpgroupOp& wait) const {
   if (wait.kind == Kind::kIncrease) return has_registers(warp, wait.count);
   const WarpProducts& products = warps_[warp].products;
@@ -310,8 +311,8 @@ void BlockRunner::compute_product(const PendingOp& pending) {
   tally.ops.mma_units += n / 2;
 }
 
-/// At the end of the block, or when none of its threads can go on: reports an operation that only some warps of a
-/// warpgroup have executed. False: there is none, or the missing warps wait for something else.
+/// At the end of the block, or when none of its threads can go on: reports an operation that only some warps
+/// of a warpgroup have executed. False: there is none, or the missing warps wait for something else.
 bool BlockRunner::report_missing_warps() {
   const auto may_blame = [&](const Thread& t) {
     return t.state == State::kDone || t.state == State::kBlockSync;

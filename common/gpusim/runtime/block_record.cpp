@@ -182,8 +182,8 @@ void BlockRunner::record_access(const WarpAccess& access, const Pattern& pattern
   }
 }
 
-/// A store of what a load of the same warp has just brought: links the two. The log is processed when the lanes have gone on,
-/// so a load or store whose bytes have been written again is not recognised.
+/// A store of what a load of the same warp has just brought: links the two. The log is processed when the
+/// lanes have gone on, so a load or store whose bytes have been written again is not recognised.
 void BlockRunner::link_value(const WarpAccess& access, std::uint32_t event, int warp) {
   const AccessKind kind = access.key.kind();
   if (event == kNone || (kind != AccessKind::kRead && kind != AccessKind::kWrite)) return;
@@ -408,7 +408,8 @@ std::uint32_t BlockRunner::cluster_arrival() const {
   return record_->barrier(barrier).gathered;
 }
 
-/// Threads go on that waited for the barrier. @param arrival  the latest one of all blocks, if a phase has become complete
+/// Threads go on that waited for the barrier.
+/// @param arrival  the latest one of all blocks, if a phase has become complete
 void BlockRunner::record_cluster_barrier(std::optional<std::uint32_t> arrival) {
   if (arrival) {
     const std::uint32_t barrier = record_barrier(BarrierKind::kCluster, 0, 0, nullptr);
@@ -747,7 +748,8 @@ void BlockRunner::settle_defects_before(int access, int warp) {
   });
 }
 
-/// The warp's log is empty: the defects that are left are those of accesses that were not made. Records them nevertheless.
+/// The warp's log is empty: the defects that are left are those of accesses that were not made. Records them
+/// nevertheless.
 void BlockRunner::flush_defects(int warp) {
   std::erase_if(record_->waiting_defects, [&](const record::WaitingDefect& waiting) {
     const record::RecordedDefect& defect = record_->defects[waiting.number];

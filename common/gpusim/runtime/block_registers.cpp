@@ -25,8 +25,8 @@ std::string instruction(const WarpgroupOp& op) {
 
 }  // namespace
 
-/// What ptxas gives the threads of a kernel with __launch_bounds__(threads, 1) at most. The simulator does not see the
-/// launch bounds, or how many registers the kernel needs.
+/// What ptxas gives the threads of a kernel with __launch_bounds__(threads, 1) at most. The simulator does
+/// not see the launch bounds, or how many registers the kernel needs.
 void BlockRunner::reset_registers() {
   launch_registers_ = std::min(kMostRegisters, kRegistersOfBlock / thread_count_ / kUnit * kUnit);
   free_registers_ = 0;

@@ -1,8 +1,9 @@
 /// @file
 /// mbarriers of other blocks of the cluster, and asynchronous copies to their shared memory.
 ///
-/// A copy belongs to the block whose mbarrier it completes on: there it lands, and there its bytes are counted. What its
-/// issuer knows decides whether it may begin. All blocks of a cluster have common clocks for that: see Clock.
+/// A copy belongs to the block whose mbarrier it completes on: there it lands, and there its bytes are
+/// counted. What its issuer knows decides whether it may begin. All blocks of a cluster have common clocks
+/// for that: see Clock.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -90,7 +91,8 @@ BlockRunner& BlockRunner::check_in_cluster(std::uintptr_t address, std::size_t b
   return *owner;
 }
 
-/// Ends the thread if an mbarrier is in another block of the cluster. @param instead  what the report says then
+/// Ends the thread if an mbarrier is in another block of the cluster.
+/// @param instead  what the report says then
 void BlockRunner::check_own_mbarrier(std::uintptr_t address, const char* instead, const void* pc) {
   if (cluster_ == nullptr || address - shared_base_ < shared_bytes_) return;
   const BlockRunner* const owner = cluster_->owner_of(address);

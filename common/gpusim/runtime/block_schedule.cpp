@@ -1,5 +1,6 @@
 /// @file
-/// Schedules the threads of a block: each is a fiber, and they take turns from one synchronisation to the next.
+/// Schedules the threads of a block: each is a fiber, and they take turns from one synchronisation to the
+/// next.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -19,10 +20,11 @@ using boost::context::detail::jump_fcontext;
 using boost::context::detail::ontop_fcontext;
 using boost::context::detail::transfer_t;
 
-/// After this many accesses without any synchronisation in the block, a lane is assumed to run forever if other
-/// threads wait for it. See kLongPatience.
+/// After this many accesses without any synchronisation in the block, a lane is assumed to run forever if
+/// other threads wait for it. See kLongPatience.
 constexpr std::int64_t kPatience = 1 << 22;
-/// After this many accesses by a lane, the other warps get a turn: it may be waiting for something that they write.
+/// After this many accesses by a lane, the other warps get a turn: it may be waiting for something that they
+/// write.
 constexpr std::int64_t kTurn = 1 << 16;
 
 }  // namespace
@@ -48,7 +50,8 @@ void BlockRunner::finish_block() {
   if (record_ != nullptr) end_record(trapped_);
 }
 
-/// Lets each warp run once, and then opens the block's barrier if it can. @return  whether there was anything to run
+/// Lets each warp run once, and then opens the block's barrier if it can. @return  whether there was anything
+///                                                                                 to run
 bool BlockRunner::run_warps() {
   bool progress = false;
   for (int w = 0; w < warp_count_; ++w) {
@@ -58,8 +61,8 @@ bool BlockRunner::run_warps() {
   return (live_ > 0 && release_barrier()) || progress;
 }
 
-/// Runs a warp until each of its lanes has ended or waits for another warp, but no longer than one turn. False: there
-/// was nothing to run.
+/// Runs a warp until each of its lanes has ended or waits for another warp, but no longer than one turn.
+/// False: there was nothing to run.
 bool BlockRunner::run_warp(int warp) {
   const int first = warp * kWarpSize;
   const int last = std::min(first + kWarpSize, thread_count_);
@@ -189,7 +192,8 @@ void BlockRunner::resolve_warp(int warp) {
   }
 }
 
-/// Opens the block's barrier if every live thread waits at it, at the same call, and none has returned without it.
+/// Opens the block's barrier if every live thread waits at it, at the same call, and none has returned
+/// without it.
 bool BlockRunner::release_barrier() {
   int sum = 0;
   const Thread* first = nullptr;

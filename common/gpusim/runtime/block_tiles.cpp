@@ -53,7 +53,8 @@ std::optional<BoxChunk> BlockRunner::landed_chunk(std::uintptr_t address) const 
   return landed_boxes_.at(offset);
 }
 
-/// Neighbours in the matrix have to be neighbours in the box, if both are in the same one. Boxes may lie anywhere.
+/// Neighbours in the matrix have to be neighbours in the box, if both are in the same one. Boxes may lie
+/// anywhere.
 void BlockRunner::check_tile(int thread, const WarpgroupOp& op, bool is_a,
                              const std::vector<std::uintptr_t>& chunks) {
   const auto matrix = MatrixDescriptor::of(is_a ? op.a : op.b);
@@ -116,8 +117,8 @@ void BlockRunner::check_tile(int thread, const WarpgroupOp& op, bool is_a,
   check_columns(thread, op, is_a, chunks);
 }
 
-/// Elements of an operand with the same k must have the same coordinate in their tensor, also if they are in different boxes:
-/// they are multiplied by the same elements of the other operand.
+/// Elements of an operand with the same k must have the same coordinate in their tensor, also if they are in
+/// different boxes: they are multiplied by the same elements of the other operand.
 void BlockRunner::check_columns(int thread, const WarpgroupOp& op, bool is_a,
                                 const std::vector<std::uintptr_t>& chunks) {
   const bool mn_major = is_a ? op.shape.transposed_a : op.shape.transposed_b;

@@ -16,8 +16,8 @@
 
 namespace gpusim {
 
-/// A copy between global and shared memory: of a box of a tensor, or of contiguous bytes. Or one to the shared memory of a
-/// block of the cluster: of bytes in that of the issuer's block, or of a value.
+/// A copy between global and shared memory: of a box of a tensor, or of contiguous bytes. Or one to the
+/// shared memory of a block of the cluster: of bytes in that of the issuer's block, or of a value.
 struct BulkCopy {
   enum class Kind : std::uint8_t { kLoad, kStore, kAdd, kToBlock, kValue };
   Kind kind = Kind::kLoad;
@@ -39,7 +39,8 @@ struct BulkCopy {
   bool is_tensor() const { return map.is_valid(); }
   bool is_in_cluster() const { return kind == Kind::kToBlock || kind == Kind::kValue; }
 
-  /// Calls f(global, offset, bytes) for each run of bytes inside the tensor; `offset` is in the unswizzled box.
+  /// Calls f(global, offset, bytes) for each run of bytes inside the tensor; `offset` is in the unswizzled
+  /// box.
   template <class F>
   void for_each_run(F&& f) const {
     if (!is_tensor()) return f(global, std::size_t(0), bytes);

@@ -1,5 +1,6 @@
 /// @file
-/// Who knows what has happened: vector clocks of the threads of a block, for barriers that only some of them pass.
+/// Who knows what has happened: vector clocks of the threads of a block, for barriers that only some of them
+/// pass.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +12,11 @@
 
 namespace gpusim {
 
-/// Whoever has this clock knows what component c did before its time clock[c]. The first components are the threads of the
-/// block, whose time is the tick of their WarpClock; then come the sequences of asynchronous operations
-/// (async_shared.hpp), whose time counts completed operations. The blocks of a cluster number components alike: the threads
-/// of all blocks, by rank; the same threads again, for what they have read; then the sequences of all of them. Of reads alone
-/// one learns through relaxed arrivals.
+/// Whoever has this clock knows what component c did before its time clock[c]. The first components are the
+/// threads of the block, whose time is the tick of their WarpClock; then come the sequences of asynchronous
+/// operations (async_shared.hpp), whose time counts completed operations. The blocks of a cluster number
+/// components alike: the threads of all blocks, by rank; the same threads again, for what they have read;
+/// then the sequences of all of them. Of reads alone one learns through relaxed arrivals.
 using Clock = std::vector<std::uint32_t>;
 
 class ThreadClocks {
@@ -54,7 +55,8 @@ class ThreadClocks {
     return actor < kFirstSequence ? first + actor : first_sequence() + (actor - kFirstSequence);
   }
 
-  /// Whether `thread` knows what an actor did at a time. Of another thread of its warp: through barriers, or its WarpClock.
+  /// Whether `thread` knows what an actor did at a time. Of another thread of its warp: through barriers, or
+  /// its WarpClock.
   bool knows(int thread, std::uint16_t actor, std::uint32_t time) const {
     return knows(thread, actor, time, first_);
   }

@@ -110,8 +110,8 @@ BlockRunner* Cluster::owner_of(std::uintptr_t address) const {
   return nullptr;
 }
 
-/// Whether a use comes before the end of a phase: its thread has arrived after it, or another thread of its block has
-/// arrived after a __syncthreads() that came after it. A relaxed arrival does not count.
+/// Whether a use comes before the end of a phase: its thread has arrived after it, or another thread of its
+/// block has arrived after a __syncthreads() that came after it. A relaxed arrival does not count.
 bool Cluster::released(const ClusterUse& use, std::uint32_t phase) const {
   const BlockRunner& block = *blocks_[use.rank()];
   for (std::uint32_t p = use.arrived + 1; p <= phase; ++p)
@@ -185,7 +185,8 @@ bool Cluster::is_complete() const {
   });
 }
 
-/// Completes the next phase of the barrier if it can, and lets the threads go on that wait for a complete one.
+/// Completes the next phase of the barrier if it can, and lets the threads go on that wait for a complete
+/// one.
 bool Cluster::open_barrier() {
   const bool complete = is_complete();
   if (complete) {

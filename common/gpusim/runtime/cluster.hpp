@@ -1,7 +1,7 @@
 /// @file
-/// Thread-block clusters. Each block of a cluster has a BlockRunner on a CPU thread of its own, because its shared memory is
-/// in that thread's TLS. But only one of these threads runs at any moment: the blocks take turns, from one barrier of the
-/// cluster to the next.
+/// Thread-block clusters. Each block of a cluster has a BlockRunner on a CPU thread of its own, because its
+/// shared memory is in that thread's TLS. But only one of these threads runs at any moment: the blocks take
+/// turns, from one barrier of the cluster to the next.
 #pragma once
 
 #include <condition_variable>
@@ -44,7 +44,8 @@ class Cluster {
   explicit Cluster(BlockRunner& first) : blocks_{&first} {}
 
   void begin_launch(const device::Launch& launch);
-  /// @param number  of the cluster, unique among the blocks and clusters of all launches; `index` is that in this grid
+  /// @param number  of the cluster, unique among the blocks and clusters of all launches; `index` is that in
+  ///   this grid
   void run(std::uint64_t index, std::uint32_t number);
 
   /// The runners of the current launch, by rank.
@@ -58,7 +59,8 @@ class Cluster {
   /// Whether an earlier access comes before what a thread of another block does now.
   bool ordered(const ClusterUse& earlier, const BlockRunner& block, int thread) const;
 
-  /// From now on, all blocks have clocks, with the same numbers of components. @param late  some of them have begun already
+  /// From now on, all blocks have clocks, with the same numbers of components.
+  /// @param late  some of them have begun already
   void start_clocks(bool late);
   std::uint16_t new_sequence(Sequence sequence);
   /// How far the cluster's barrier is: "24 of 256 threads of the cluster have arrived".

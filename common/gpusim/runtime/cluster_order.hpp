@@ -1,10 +1,10 @@
 /// @file
-/// Accesses of several blocks of a cluster to the same shared memory. The cluster's barrier orders them, and mbarriers, which
-/// clocks know of.
+/// Accesses of several blocks of a cluster to the same shared memory. The cluster's barrier orders them, and
+/// mbarriers, which clocks know of.
 ///
-/// The barrier has phases 1, 2, 3, .. A thread arrives in a phase, and later waits for it. What a thread has done before
-/// it arrives in a phase comes before what any thread of the cluster does after it has waited for that phase, unless the
-/// arrival is relaxed.
+/// The barrier has phases 1, 2, 3, .. A thread arrives in a phase, and later waits for it. What a thread has
+/// done before it arrives in a phase comes before what any thread of the cluster does after it has waited for
+/// that phase, unless the arrival is relaxed.
 #pragma once
 
 #include <algorithm>
@@ -62,13 +62,14 @@ struct ClusterUse {
   }
 };
 
-/// The uses of a block's shared memory by all blocks of the cluster: of each word, the latest of each kind by each block.
+/// The uses of a block's shared memory by all blocks of the cluster: of each word, the latest of each kind by
+/// each block.
 class ClusterShadow {
  public:
   explicit ClusterShadow(std::size_t words) : uses_(words) {}
 
-  /// A use of `size` bytes. Calls on_race(earlier) for earlier uses that it conflicts with, if !ordered(earlier); once per
-  /// use and word.
+  /// A use of `size` bytes. Calls on_race(earlier) for earlier uses that it conflicts with, if
+  /// !ordered(earlier); once per use and word.
   template <class Ordered, class OnRace>
   void access(std::size_t offset, std::size_t size, ClusterUse use, Ordered&& ordered, OnRace&& on_race) {
     for (const std::size_t end = offset + size; offset < end;) {
@@ -102,9 +103,9 @@ class ClusterShadow {
   std::vector<std::size_t> used_words_;
 };
 
-/// An access by another block of the cluster: of those with the same instruction and block, the one that comes last as far
-/// as the cluster's barrier is concerned (with clocks: of each warp). It must be over before the block ends whose memory it
-/// is.
+/// An access by another block of the cluster: of those with the same instruction and block, the one that
+/// comes last as far as the cluster's barrier is concerned (with clocks: of each warp). It must be over
+/// before the block ends whose memory it is.
 struct RemoteUse {
   const void* pc = nullptr;
   std::uintptr_t address = 0;

@@ -8,7 +8,8 @@
 
 namespace gpusim {
 
-/// The groups of one thread, numbered from 0 in the order of their commits. A wait covers all groups before some number.
+/// The groups of one thread, numbered from 0 in the order of their commits. A wait covers all groups before
+/// some number.
 struct CopyClock {
   std::uint32_t committed = 0;      ///< groups; the next copy belongs to the group of this number
   std::uint32_t begun = 0;          ///< groups, up to the last one that has a copy

@@ -48,7 +48,8 @@ int passes(const Active& active) {
       for (std::uint32_t w = first; w != first + kWords; ++w) f(w);
     }
   };
-  // Nearly always only one word of each bank is requested. Then all lanes agree on the word last requested there.
+  // Nearly always only one word of each bank is requested. Then all lanes agree on the word last requested
+  // there.
   std::array<std::uint32_t, kBanks> last;
   std::uint32_t conflict = 0;
   for_each_word([&](std::uint32_t w) { last[w % kBanks] = w; });

@@ -22,9 +22,9 @@ struct SharedCost {
 };
 
 /// Shared memory has 32 banks of 4 bytes; a wavefront serves each bank with one word, to any number of lanes.
-/// Accesses of 8 (16) bytes are served for half (a quarter) of the warp at a time, or for twice as many lanes if each
-/// lane reads the same as its neighbour (lane ^ 1), or each the same as lane ^ 2. Measured on an H100:
-/// docs/results/shared_wavefronts.json.
+/// Accesses of 8 (16) bytes are served for half (a quarter) of the warp at a time, or for twice as many lanes
+/// if each lane reads the same as its neighbour (lane ^ 1), or each the same as lane ^ 2. Measured on an
+/// H100: docs/results/shared_wavefronts.json.
 SharedCost shared_cost(const LaneAddresses& addresses, std::uint32_t lanes, std::size_t size);
 
 }  // namespace gpusim

@@ -282,15 +282,17 @@ std::vector<Defect> Findings::describe() const {
   std::vector<std::pair<const FindingKey*, const Example*>> findings;
   for (const auto& [key, entry] : entries_) findings.emplace_back(&key, &entry.example);
   const DefectText text(findings);
-  // A line may have several machine instructions, so report one defect per pair of lines, whichever came first. What follows
-  // from a mistake comes after it: defects are reported block by block, in the order in which they were found. Reads of what
-  // nothing has written come last: races are found later, when a warp has made all its accesses, and may be the cause.
+  // A line may have several machine instructions, so report one defect per pair of lines, whichever came
+  // first. What follows from a mistake comes after it: defects are reported block by block, in the order in
+  // which they were found. Reads of what nothing has written come last: races are found later, when a warp
+  // has made all its accesses, and may be the cause.
   using Place = std::tuple<bool, std::uint64_t, std::uint64_t>;
   std::map<std::tuple<DefectKind, Space, std::uint8_t, std::string, std::string>, std::size_t> seen;
   std::vector<std::pair<Place, Defect>> placed;
   // What a block reads before another one has written it may never have been written.
   std::set<std::uintptr_t> early_reads;
-  // Races between blocks come first: of two accesses that also race inside a block, a barrier there orders only those.
+  // Races between blocks come first: of two accesses that also race inside a block, a barrier there orders
+  // only those.
   std::vector<const std::pair<const FindingKey, Entry>*> entries;
   const auto is_between_blocks = [](const FindingKey& key) {
     return key.kind == DefectKind::kRace && key.rule == kBetweenBlocks;

@@ -21,7 +21,8 @@ namespace gpusim {
 
 inline constexpr const char* kMargin = "========= ";  ///< of each line of a report
 
-/// The position of an address relative to [begin, end): `byte 12 of "K"`, `4 bytes after the end of "K" (65536 bytes)`.
+/// The position of an address relative to [begin, end): `byte 12 of "K"`, `4 bytes after the end of "K"
+/// (65536 bytes)`.
 std::string place_in(const std::string& name, std::uintptr_t begin, std::uintptr_t end,
                      std::uintptr_t address);
 
@@ -108,7 +109,8 @@ struct Example {
 /// Says what findings are.
 class DefectText {
  public:
-  /// @param findings  all that will be asked for: looking up their source lines takes long, whether one or many
+  /// @param findings  all that will be asked for: looking up their source lines takes long, whether one or
+  ///   many
   explicit DefectText(const std::vector<std::pair<const FindingKey*, const Example*>>& findings);
 
   /// The message, without the number of hazards.
@@ -128,7 +130,8 @@ class Findings {
   void merge(Findings& other);
   bool empty() const { return entries_.empty(); }
 
-  /// The findings as text, one defect per pair of source lines. It looks up source lines, so call it once per report.
+  /// The findings as text, one defect per pair of source lines. It looks up source lines, so call it once per
+  /// report.
   std::vector<Defect> describe() const;
 
  private:

@@ -1,6 +1,6 @@
 /// @file
-/// The functions that the shim headers call from inside a kernel. Each represents an instruction; its return address
-/// gives the source line in reports, so everything between it and the kernel is inlined.
+/// The functions that the shim headers call from inside a kernel. Each represents an instruction; its return
+/// address gives the source line in reports, so everything between it and the kernel is inlined.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ struct Index {
 /// __syncthreads(). @return the sum of all threads' `value`
 int sync_threads(int value = 0);
 
-/// Those of a cluster are instructions that all lanes must execute that have not returned. From kMatrixLoad on: those that
-/// all lanes must execute at the same place in the program. Those of a warpgroup are issued warp by warp; a kWarpgroupWait
-/// may have to wait for the other warps.
+/// Those of a cluster are instructions that all lanes must execute that have not returned. From kMatrixLoad
+/// on: those that all lanes must execute at the same place in the program. Those of a warpgroup are issued
+/// warp by warp; a kWarpgroupWait may have to wait for the other warps.
 enum class WarpOp : std::uint8_t {
   kSync,
   kShuffle,
@@ -43,7 +43,8 @@ void warp_rendezvous(unsigned mask, WarpOp op, void* operand, void (*resolve)(vo
 std::uint64_t shuffle(unsigned mask, std::uint64_t value, int source);
 /// Bit i: lane i of the mask voted yes.
 unsigned ballot(unsigned mask, bool vote);
-/// The sum of the values of all lanes in the mask; likewise the minimum, the maximum and the bitwise operations.
+/// The sum of the values of all lanes in the mask; likewise the minimum, the maximum and the bitwise
+/// operations.
 enum class Reduction : std::uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor };
 std::int64_t warp_reduce(unsigned mask, std::int64_t value, Reduction how);
 /// Bit i: lane i of the mask has the same value as this one.
@@ -76,21 +77,25 @@ std::uint64_t atomic_cas(std::uint64_t* address, std::uint64_t expected, std::ui
 
 /// ldmatrix: loads 1, 2 or 4 8 x 8 matrices of 16-bit elements from shared memory, with all 32 lanes.
 ///
-/// @param row         lane 8 * m + r: the address of row r of matrix m, 16 aligned bytes; ignored in other lanes
-/// @param registers   one per matrix M. Lane l gets M[l / 4][2 * (l % 4)] in the lower and the next element of the row in
-///                    the upper half; if `transposed`, M[2 * (l % 4)][l / 4] and the element below it
+/// @param row         lane 8 * m + r: the address of row r of matrix m, 16 aligned bytes; ignored in other
+///   lanes
+/// @param registers   one per matrix M. Lane l gets M[l / 4][2 * (l % 4)] in the lower and the next element
+///                    of the row in the upper half; if `transposed`, M[2 * (l % 4)][l / 4] and the element
+///                    below it
 void load_matrices(const void* row, int matrices, bool transposed, std::uint32_t* registers);
 
-/// movmatrix.trans: transposes an 8 x 8 matrix of 16-bit elements, which the 32 lanes hold as load_matrices() would leave it.
+/// movmatrix.trans: transposes an 8 x 8 matrix of 16-bit elements, which the 32 lanes hold as load_matrices()
+/// would leave it.
 std::uint32_t transpose_matrix(std::uint32_t pair);
 
 /// mma.sync.aligned.m16n8k16: d = a * b + c, with a 16 x 16, b 16 x 8, c and d 16 x 8, and all 32 lanes.
 ///
-/// The PTX manual says which lane holds which element. The 16 products are summed in double, in the order of k, then c
-/// is added and the result is rounded to fp32 once. A GPU also rounds intermediate results.
+/// The PTX manual says which lane holds which element. The 16 products are summed in double, in the order of
+/// k, then c is added and the result is rounded to fp32 once. A GPU also rounds intermediate results.
 enum class MmaType : std::uint8_t { kFloat16, kBFloat16 };
 ///
-/// @param since  the first compute capability that has the instruction which this is or is a part of: 80 for 8.0
+/// @param since  the first compute capability that has the instruction which this is or is a part of: 80 for
+///   8.0
 void mma_m16n8k16(MmaType type, float* d, const std::uint32_t* a, const std::uint32_t* b, const float* c,
                   int since = 80);
 
@@ -107,13 +112,14 @@ inline constexpr std::uint32_t kMissing = 0xffffffff;
 void publish(std::uint32_t* to, std::uint32_t bits);
 /// cp.async of 4 bytes that may have been published by then. Here they never are: it brings the mark.
 void copy_published_async(void* shared, const void* global);
-/// Waits until a block with a lower number has published the word: ld.relaxed.gpu, again and again. On a GPU nobody knows how
-/// often, so these loads do not count.
+/// Waits until a block with a lower number has published the word: ld.relaxed.gpu, again and again. On a GPU
+/// nobody knows how often, so these loads do not count.
 std::uint32_t await_published(const std::uint32_t* from);
 
 /// The number of this block in its cluster.
 int cluster_rank();
-/// The two halves of the cluster's barrier. All lanes of the warp that have not returned execute them together.
+/// The two halves of the cluster's barrier. All lanes of the warp that have not returned execute them
+/// together.
 /// @param relaxed  releases nothing
 void cluster_arrive(bool relaxed);
 void cluster_wait();
@@ -137,7 +143,8 @@ struct Launch {
 };
 /// The most static shared memory of a kernel: ptxas refuses more.
 inline constexpr std::size_t kMostStaticShared = 48 * 1024;
-/// Returns when all threads are done. @return  bytes of the static shared variables that a block has used, at most
+/// Returns when all threads are done. @return  bytes of the static shared variables that a block has used, at
+///                                             most
 std::size_t run(const Launch& launch);
 
 }  // namespace gpusim::device

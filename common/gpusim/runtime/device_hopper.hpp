@@ -1,6 +1,6 @@
 /// @file
-/// The functions that shim/gpusim_hopper.h calls from inside a kernel: see device.hpp. What each of them does is said there
-/// and in the PTX manual, under the instruction's name.
+/// The functions that shim/gpusim_hopper.h calls from inside a kernel: see device.hpp. What each of them does
+/// is said there and in the PTX manual, under the instruction's name.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,8 @@ struct EmulatedDevice {
   std::size_t shared_bytes_per_block() const { return std::size_t(shared_kib_per_block) * 1024; }
 };
 
-/// The device that GPUSIM_DEVICE names, or an H100. If there is no such device, the program says so and ends with status 2.
+/// The device that GPUSIM_DEVICE names, or an H100. If there is no such device, the program says so and ends
+/// with status 2.
 const EmulatedDevice& emulated_device();
 
 }  // namespace gpusim

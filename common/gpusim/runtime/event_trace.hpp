@@ -1,6 +1,6 @@
 /// @file
-/// A record of who waits for whom: with GPUSIM_TRACE=FILE, a line of JSON for each event of a block that uses the barriers
-/// or the copy engine of compute capability 9.0.
+/// A record of who waits for whom: with GPUSIM_TRACE=FILE, a line of JSON for each event of a block that uses
+/// the barriers or the copy engine of compute capability 9.0.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace gpusim {
 
-/// One event; if the lanes of a warp share it, that of the first of them. `order` counts the events of a block: the simulator runs one thread at a time.
+/// One event; if the lanes of a warp share it, that of the first of them. `order` counts the events of a
+/// block: the simulator runs one thread at a time.
 struct TraceEvent {
   std::uint64_t block = 0;
   std::uint64_t order = 0;

@@ -26,8 +26,8 @@ GridRaces::operator bool() const {
   return all;
 }
 
-/// Keeps the lowest two blocks. Each block is added at most once; but the blocks of a cluster, which run one at a time, have
-/// the same number.
+/// Keeps the lowest two blocks. Each block is added at most once; but the blocks of a cluster, which run one
+/// at a time, have the same number.
 void GridRaces::insert(Cell& cell, std::uint64_t user) const {
   const auto is_known = [&](std::uint64_t other) {
     return is_current(other) && User{other}.block() == User{user}.block();
@@ -59,7 +59,8 @@ void GridRaces::record(std::uintptr_t offset, std::size_t bytes, Use use, User u
                        std::vector<std::uintptr_t>& suspects) {
   const int unit = bytes == 4 ? 2 : bytes == 2 && offset % 2 == 0 ? 1 : 0;
   const std::uintptr_t end = offset + bytes;
-  // Each block first publishes its use and then looks at the others', so of two blocks at least one sees the other.
+  // Each block first publishes its use and then looks at the others', so of two blocks at least one sees the
+  // other.
   auto& flags = flags_[offset >> kPageBits];
   const unsigned mine = flag(unit, int(use));
   if ((flags.load() & mine) == 0) flags.fetch_or(std::uint16_t(mine));

@@ -1,6 +1,6 @@
 /// @file
-/// Races between the blocks of a launch: two blocks use the same bytes of global memory, with uses other than only
-/// reads or only atomic operations.
+/// Races between the blocks of a launch: two blocks use the same bytes of global memory, with uses other than
+/// only reads or only atomic operations.
 #pragma once
 
 #include <array>
@@ -17,7 +17,8 @@ namespace gpusim {
 enum class Use : std::uint8_t { kRead, kWrite, kAtomic };
 inline constexpr int kUses = 3;
 
-/// The user of some bytes, in one word that is larger for higher blocks: block number, thread in the block, site.
+/// The user of some bytes, in one word that is larger for higher blocks: block number, thread in the block,
+/// site.
 struct User {
   std::uint64_t bits = 0;
 
@@ -36,8 +37,9 @@ struct GridRace {
   User one, other;
 };
 
-/// Records, for each use of each word, the two lowest blocks with that use: enough to find every conflict, and the
-/// same whichever CPU thread is faster. If only part of a word is used (a half, a byte), parts are recorded as well.
+/// Records, for each use of each word, the two lowest blocks with that use: enough to find every conflict,
+/// and the same whichever CPU thread is faster. If only part of a word is used (a half, a byte), parts are
+/// recorded as well.
 class GridRaces {
  public:
   GridRaces() = default;
@@ -51,7 +53,8 @@ class GridRaces {
     fence_ = kNoSite;
   }
 
-  /// A block makes this use of these bytes, part or all of one word, for the first time. Call it from any CPU thread.
+  /// A block makes this use of these bytes, part or all of one word, for the first time. Call it from any CPU
+  /// thread.
   /// @param suspects  receives the word when its first conflict shows
   void record(std::uintptr_t offset, std::size_t bytes, Use use, User user,
               std::vector<std::uintptr_t>& suspects);

@@ -32,9 +32,10 @@ inline void note_unaligned(const void* p, std::size_t size, AccessKind kind, con
   gpusim::check_on_host(p, kind, pc);
 }
 
-/// A copy of a whole object, divided into the accesses that nvcc generates. The compiler calls this for objects of odd
-/// sizes, and for those of up to 16 bytes that are aligned to less than 8 and less than their size. For these, nvcc
-/// accesses no more at once than the alignment allows, except in shared memory, where it knows every address.
+/// A copy of a whole object, divided into the accesses that nvcc generates. The compiler calls this for
+/// objects of odd sizes, and for those of up to 16 bytes that are aligned to less than 8 and less than their
+/// size. For these, nvcc accesses no more at once than the alignment allows, except in shared memory, where
+/// it knows every address.
 void note_range(const void* p, std::size_t size, AccessKind kind, const void* pc) {
   if (current_runner == nullptr) return size == 0 ? void() : gpusim::check_on_host(p, kind, pc);
   const std::size_t widest = size > 16 || current_runner->is_shared(p) ? 16
@@ -154,8 +155,8 @@ void __sanitizer_cov_trace_pc() {
   if (current_runner != nullptr) current_runner->on_block(GPUSIM_CALLER, __builtin_dwarf_cfa());
 }
 
-// Called because of -fsanitize=bounds if an index is not below the size of its array. Weak: if the program's host code is
-// under UBSan, that has a handler of its own.
+// Called because of -fsanitize=bounds if an index is not below the size of its array. Weak: if the program's
+// host code is under UBSan, that has a handler of its own.
 [[gnu::weak]] void __ubsan_handle_out_of_bounds(const OutOfBounds* check, std::uintptr_t index) {
   const gpusim::IndexedArray array{check->file, check->line, check->column, check->array_type->name};
   const std::int64_t value = as_number(*check->index_type, index);
@@ -169,7 +170,8 @@ void __sanitizer_cov_trace_pc() {
 void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 void __tsan_atomic_signal_fence(int) {}
 
-// clang calls these for memory intrinsics; up to version 14, memcpy() itself, which gpusim_kernels() diverts to
+// clang calls these for memory intrinsics; up to version 14, memcpy() itself, which gpusim_kernels() diverts
+// to
 // __wrap_memcpy().
 void* __wrap_memcpy(void* to, const void* from, std::size_t size) {
   note_range(from, size, kRead, GPUSIM_CALLER);

@@ -1,5 +1,6 @@
 /// @file
-/// The host's memory as kernels see it: which of it they may use. And the device's, which the host's code may not use.
+/// The host's memory as kernels see it: which of it they may use. And the device's, which the host's code may
+/// not use.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,8 @@
 
 namespace gpusim {
 
-/// cudaMallocHost() and cudaFreeHost(): memory that kernels may use by its ordinary address. No kernel runs meanwhile.
+/// cudaMallocHost() and cudaFreeHost(): memory that kernels may use by its ordinary address. No kernel runs
+/// meanwhile.
 void pin(void* pointer, std::size_t bytes);
 void unpin(const void* pointer);
 /// Whether all of [address, address + bytes) is in such memory.
@@ -27,7 +29,8 @@ struct DeviceRange {
 };
 extern constinit DeviceRange device_range;
 
-/// While this object lives, the runtime is at work in this thread of the host, and may use the device's memory.
+/// While this object lives, the runtime is at work in this thread of the host, and may use the device's
+/// memory.
 class HostRuntime {
  public:
   HostRuntime() { ++depth; }
@@ -39,7 +42,8 @@ class HostRuntime {
   static constinit thread_local int depth;
 };
 
-/// Host code is about to use an address of the device's memory. Ends the program, unless it is the runtime that does that.
+/// Host code is about to use an address of the device's memory. Ends the program, unless it is the runtime
+/// that does that.
 void host_access(std::uintptr_t address, AccessKind kind, const void* pc);
 
 /// Host code is about to use an address.

@@ -1,6 +1,6 @@
 /// @file
-/// Which box of a tensor the copy engine has put where in shared memory, so that the descriptor of a product can be compared
-/// with it.
+/// Which box of a tensor the copy engine has put where in shared memory, so that the descriptor of a product
+/// can be compared with it.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,10 @@
 /// @file
 /// Tracks which iteration of which loops a CUDA thread is in.
 ///
-/// A GPU runs the lanes of a warp in step: an access in iteration 3 of a loop is the same warp instruction for
-/// all lanes in iteration 3, including one that skipped the access in iteration 2. Fibers run one after
-/// the other, so iterations are counted instead. The compiler calls on_block() at the start of each basic block
+/// A GPU runs the lanes of a warp in step: an access in iteration 3 of a loop is the same warp instruction
+/// for all lanes in iteration 3, including one that skipped the access in iteration 2. Fibers run one after
+/// the other, so iterations are counted instead. The compiler calls on_block() at the start of each basic
+/// block
 /// (-fsanitize-coverage=trace-pc); a jump backwards begins the next iteration of the loop that starts there.
 #pragma once
 
@@ -78,8 +79,8 @@ class LoopTracker {
   /// The basic block.
   std::uintptr_t block() const { return last_; }
 
-  /// Compares the positions of two threads in the program: a is `less` if a has yet to reach the position of b,
-  /// `equivalent` if they are in the same basic block. Blocks lie in memory in the order of the source.
+  /// Compares the positions of two threads in the program: a is `less` if a has yet to reach the position of
+  /// b, `equivalent` if they are in the same basic block. Blocks lie in memory in the order of the source.
   friend std::weak_ordering operator<=>(const LoopTracker& a, const LoopTracker& b) {
     for (int level = 0; level < kMaxDepth; ++level) {
       if (const auto order = a.at(level).count <=> b.at(level).count; order != 0) return order;

@@ -1,5 +1,6 @@
 /// @file
-/// What stays the same from one execution of an instruction to the next, because lanes nearly always move together.
+/// What stays the same from one execution of an instruction to the next, because lanes nearly always move
+/// together.
 #pragma once
 
 #include <array>
@@ -23,7 +24,8 @@ struct Pattern {
   std::array<std::uint32_t, kWarpSize> groups;
   int group_count = 0;
 
-  /// The cost if the first address is at this position in a word of shared memory or a sector of global memory.
+  /// The cost if the first address is at this position in a word of shared memory or a sector of global
+  /// memory.
   std::uint32_t phase = 0;
   SharedCost shared;
   GlobalCost global;

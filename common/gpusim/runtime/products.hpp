@@ -1,8 +1,9 @@
 /// @file
-/// The products of the warpgroups of a block: what has been issued, what is in flight, and who has touched which registers.
+/// The products of the warpgroups of a block: what has been issued, what is in flight, and who has touched
+/// which registers.
 ///
-/// Registers are local variables here. Those that a product names are on the stack of their thread, and the hooks see each
-/// access to them.
+/// Registers are local variables here. Those that a product names are on the stack of their thread, and the
+/// hooks see each access to them.
 #pragma once
 
 #include <algorithm>
@@ -67,7 +68,8 @@ class RegisterUses {
   RegisterUse& at(const void* address) const { return at(reinterpret_cast<std::uintptr_t>(address)); }
   void clear() const { uses_.clear(); }
 
-  /// The time of accesses: it grows with each wgmma_fence() of a warp, and is the time of its threads until their next.
+  /// The time of accesses: it grows with each wgmma_fence() of a warp, and is the time of its threads until
+  /// their next.
   std::uint32_t next_time() { return ++time_; }
 
  private:
@@ -98,8 +100,8 @@ inline std::uintptr_t address_of(const void* pointer) { return reinterpret_cast<
 
 /// Return addresses that a report names; null where there are fewer.
 using Places = std::array<const void*, 3>;
-/// The text with source lines instead of {0}, {1} and {2}, and with what the call at {1} passes as argument 0, as it is written
-/// there, instead of {1:0|d}; `d` if the source does not tell.
+/// The text with source lines instead of {0}, {1} and {2}, and with what the call at {1} passes as argument
+/// 0, as it is written there, instead of {1:0|d}; `d` if the source does not tell.
 std::vector<Piece> with_lines(const std::string& text, const Places& places);
 
 /// What all threads of a warpgroup have to say in the same way.

@@ -58,7 +58,8 @@ struct Actor {
   std::uint32_t block_epoch;  ///< `epoch` when the block started
   std::uint32_t epoch;        ///< grows at every __syncthreads() and every block that the CPU thread runs
   const WarpClock* clock;
-  /// Epoch (32 bits), time of the warp's last synchronisation (25), warp + 1 (6), 0. With clocks: the warp's tick.
+  /// Epoch (32 bits), time of the warp's last synchronisation (25), warp + 1 (6), 0. With clocks: the warp's
+  /// tick.
   std::uint64_t tag;
   std::uint64_t reader_tag;  ///< the same for reads; for other accesses, a value that matches nothing
   const ThreadClocks*
@@ -93,8 +94,8 @@ struct Actor {
   bool is_thread(int thread, int other) const { return thread == other && !is_remote; }
 };
 
-/// Race state of consecutive words of memory: a cell per 4-byte word, and one per byte for words that the block
-/// has accessed in part (two threads may write the two halves of a word without a conflict).
+/// Race state of consecutive words of memory: a cell per 4-byte word, and one per byte for words that the
+/// block has accessed in part (two threads may write the two halves of a word without a conflict).
 class RaceShadow {
  public:
   explicit RaceShadow(std::size_t words) : words_(words), cells_(words) {
@@ -121,8 +122,8 @@ class RaceShadow {
     if (bytes != 0) access_words(offset, bytes, lanes, a, on_race, on_first, on_copied);
   }
 
-  /// An asynchronous copy to whole words begins, issued by a thread. From now on, they are written at some time, and whoever
-  /// knows that `number` of the sequence is finished may use them.
+  /// An asynchronous copy to whole words begins, issued by a thread. From now on, they are written at some
+  /// time, and whoever knows that `number` of the sequence is finished may use them.
   template <class OnRace>
   void begin_copy(std::size_t offset, std::size_t bytes, int lane, const Actor& a, Completion copy,
                   OnRace&& on_race) {
@@ -151,15 +152,16 @@ class RaceShadow {
       c.tag |= Cell::kDisturbed;
     });
   }
-  /// A thread, or an asynchronous operation that it issues, reads whole words, which leaves no trace: finds the write that it
-  /// would be in conflict with.
+  /// A thread, or an asynchronous operation that it issues, reads whole words, which leaves no trace: finds
+  /// the write that it would be in conflict with.
   template <class OnRace>
   void check_read(std::size_t offset, std::size_t bytes, int lane, const Actor& a, OnRace&& on_race) {
     for_each_cell(offset, bytes, a, [&](Cell& c) {
       if (c.epoch() == a.epoch || c.copying) meet_writer(c, lane, a, on_race);
     });
   }
-  /// Calls f(word, thread, site, tick) for each word in a range that a thread has written in this block, as far as is known.
+  /// Calls f(word, thread, site, tick) for each word in a range that a thread has written in this block, as
+  /// far as is known.
   template <class F>
   void for_each_writer(std::size_t first, std::size_t end, std::uint32_t block_epoch, F&& f) const {
     for (std::size_t i = first; i < end; ++i) {
@@ -183,8 +185,9 @@ class RaceShadow {
   static constexpr std::uint16_t kNobody = 0xffff;
 
   struct Cell {
-    /// Actor::tag of the warp that has read last (its number is -1 if none has), and in the lowest bit whether
-    /// there is more to know. If it is of an older epoch, the whole cell is void, except for a copy in flight.
+    /// Actor::tag of the warp that has read last (its number is -1 if none has), and in the lowest bit
+    /// whether there is more to know. If it is of an older epoch, the whole cell is void, except for a copy
+    /// in flight.
     std::uint64_t tag = 0;
     std::uint32_t writer_tick = 0;
     std::uint32_t reader_tick = 0;  ///< of the first read in that time

@@ -1,6 +1,6 @@
 /// @file
-/// Recordings: with GPUSIM_RECORD=FILE, everything that the warps of chosen blocks do, in a file for programs that show it.
-/// README.md describes the file.
+/// Recordings: with GPUSIM_RECORD=FILE, everything that the warps of chosen blocks do, in a file for programs
+/// that show it. README.md describes the file.
 #pragma once
 
 #include <array>
@@ -63,8 +63,9 @@ enum class Op : std::uint8_t {
   kFailed     ///< an instruction that has not been carried out
 };
 
-/// One record of the file. Before it is written, `site` is the number of a site (sites.hpp), and `array` and `offset` of an
-/// access are an allocation of the arena and the byte in it, or kShared or kOfBlock + rank and the byte in the TLS block.
+/// One record of the file. Before it is written, `site` is the number of a site (sites.hpp), and `array` and
+/// `offset` of an access are an allocation of the arena and the byte in it, or kShared or kOfBlock + rank and
+/// the byte in the TLS block.
 struct Event {
   Kind kind = Kind::kAccess;
   std::uint8_t flags = 0, warp = 0, part = 0;

@@ -17,11 +17,13 @@
 
 namespace gpusim {
 
-/// The index in the grid of the block that has used some bytes in a launch. @param first  the number of the launch's first block or
+/// The index in the grid of the block that has used some bytes in a launch.
+/// @param first  the number of the launch's first block or
 /// cluster
 std::uint64_t block_of(const User& user, const device::Launch& launch, std::uint32_t first);
 
-/// A race between two blocks of a launch, or of two clusters. @param first  the number of the launch's first block or cluster
+/// A race between two blocks of a launch, or of two clusters.
+/// @param first  the number of the launch's first block or cluster
 std::pair<FindingKey, Example> finding_of(const GridRace& race, const device::Launch& launch,
                                           std::uint32_t first);
 
@@ -33,7 +35,8 @@ class Session {
   void count_launch(bool beside_transfer);
   /// Moves everything out of the tally and leaves it empty.
   void absorb(Tally& tally);
-  /// After the last block of a launch: finds the races between them. @param first_block  the number of the first
+  /// After the last block of a launch: finds the races between them.
+  /// @param first_block  the number of the first
   void settle_grid_races(const device::Launch& launch, std::uint32_t first_block);
   /// One finding, of any thread.
   void add(const FindingKey& key, Example example);

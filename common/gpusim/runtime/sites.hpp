@@ -8,8 +8,8 @@
 
 namespace gpusim {
 
-/// Numbers of return addresses, the same on all CPU threads. An object remembers those that its thread has asked
-/// for.
+/// Numbers of return addresses, the same on all CPU threads. An object remembers those that its thread has
+/// asked for.
 class SiteNumbers {
  public:
   std::uint16_t of(std::uintptr_t pc) {

@@ -1,6 +1,6 @@
 /// @file
-/// What orders the operations of several streams. Those of one stream follow each other; an event that a stream waits for, a
-/// synchronisation by the host, and the default stream make others wait.
+/// What orders the operations of several streams. Those of one stream follow each other; an event that a
+/// stream waits for, a synchronisation by the host, and the default stream make others wait.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,8 @@
 
 namespace gpusim {
 
-/// Remembers which operation has used each word last. One host thread calls it, and use() the threads that run a kernel.
+/// Remembers which operation has used each word last. One host thread calls it, and use() the threads that
+/// run a kernel.
 class Streams {
  public:
   static Streams& instance();
@@ -44,7 +45,8 @@ class Streams {
   /// Whether there is more than one stream: otherwise nothing can go wrong, and nobody needs to call use().
   bool are_several() const { return several_; }
 
-  /// The operation that has begun last uses bytes. Only whole words count: others may belong to two operations.
+  /// The operation that has begun last uses bytes. Only whole words count: others may belong to two
+  /// operations.
   /// @param offset  in the arena    @param site  of an access of a kernel
   void use(std::uintptr_t offset, std::size_t bytes, Use use, std::uint16_t site = 0);
 

@@ -54,8 +54,8 @@ Executable executable() {
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-/// {"tile.cuh:13", "kernel.cuh:171", "kernel.cuh:340"} -> "tile.cuh:13 (from kernel.cuh:171, kernel.cuh:340)": the kernel,
-/// into which all others have been inlined, comes last.
+/// {"tile.cuh:13", "kernel.cuh:171", "kernel.cuh:340"} -> "tile.cuh:13 (from kernel.cuh:171,
+/// kernel.cuh:340)": the kernel, into which all others have been inlined, comes last.
 std::string with_callers(const std::vector<std::string>& lines) {
   std::string text;
   for (std::size_t i = 0; i < lines.size(); ++i)
@@ -83,7 +83,8 @@ std::string short_name(const char* symbol) {
   return colon == std::string::npos ? name : name.substr(colon + 2);
 }
 
-/// The executable's file. It is mapped instead of read, because only the symbols of its many megabytes are needed.
+/// The executable's file. It is mapped instead of read, because only the symbols of its many megabytes are
+/// needed.
 class Image {
  public:
   Image() {
@@ -164,7 +165,8 @@ std::optional<std::string> read_line(std::FILE* file) {
   return line;
 }
 
-/// Adds what addr2line says of a function that is called or inlined at a place. @param at  "/path/kernel.cuh:48"
+/// Adds what addr2line says of a function that is called or inlined at a place.
+/// @param at  "/path/kernel.cuh:48"
 void add_call(Calls& place, const std::string& function, std::string at) {
   at.erase(std::min(at.find(" (discriminator"), at.size()));
   if (at.starts_with("??") || at.ends_with(":?") || at.find("/include/c++/") != std::string::npos) return;
@@ -176,8 +178,8 @@ void add_call(Calls& place, const std::string& function, std::string at) {
   }
 }
 
-/// Calls f(return address, function, "/path/kernel.cuh:48") for what addr2line knows of each address, the innermost inlined
-/// function first.
+/// Calls f(return address, function, "/path/kernel.cuh:48") for what addr2line knows of each address, the
+/// innermost inlined function first.
 template <class F>
 void for_each_frame(std::span<const std::uintptr_t> return_addresses, F&& f) {
   constexpr std::size_t kMost = 4096;  // addresses that fit into a command

@@ -21,7 +21,8 @@ struct Calls {
 /// The places of return addresses that have debug information.
 std::unordered_map<std::uintptr_t, Calls> inlined_calls(const std::vector<std::uintptr_t>& return_addresses);
 
-/// The functions around return addresses, without namespace and template arguments: the innermost inlined one first.
+/// The functions around return addresses, without namespace and template arguments: the innermost inlined one
+/// first.
 std::unordered_map<std::uintptr_t, std::vector<std::string>> functions_around(
     const std::vector<std::uintptr_t>& return_addresses);
 
@@ -40,8 +41,8 @@ std::unordered_map<std::uintptr_t, SourceLine> source_lines(
 /// The mangled name of the function that contains a return address; empty if there is none.
 std::string function_at(std::uintptr_t return_address);
 
-/// Whether a return address is in a function of the standard library or of the simulator, which is not part of a kernel:
-/// what kernels call is inlined into them.
+/// Whether a return address is in a function of the standard library or of the simulator, which is not part
+/// of a kernel: what kernels call is inlined into them.
 bool is_in_library(std::uintptr_t return_address);
 
 /// The contents of a section of the executable's file; empty if there is none.

@@ -46,8 +46,8 @@ float cut_off(double value) {
   return float(std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) & ~kLost));
 }
 
-/// Adds the products of one row of A and 8 columns of B to d. False, and nothing changes, if the numbers are very large,
-/// very small or special.
+/// Adds the products of one row of A and 8 columns of B to d. False, and nothing changes, if the numbers are
+/// very large, very small or special.
 bool add_fast(const float* a, const std::int16_t* a_exponents, const float* b,
               const std::int16_t* b_exponents, int n, float* d) {
   std::array<std::int16_t, kColumns> largest;

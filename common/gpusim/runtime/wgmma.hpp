@@ -1,6 +1,6 @@
 /// @file
-/// The arithmetic of wgmma: how a matrix lies in shared memory, and the product of a warp's rows. Nothing here knows of
-/// blocks or threads.
+/// The arithmetic of wgmma: how a matrix lies in shared memory, and the product of a warp's rows. Nothing
+/// here knows of blocks or threads.
 #pragma once
 
 #include <array>
@@ -33,8 +33,9 @@ struct MatrixDescriptor {
   }
 };
 
-/// A matrix operand is made of chunks: 8 elements of 16 bits, next to each other in shared memory. In a K-major matrix,
-/// they follow each other in k, in an MN-major one in the other dimension, which is m for A and n for B.
+/// A matrix operand is made of chunks: 8 elements of 16 bits, next to each other in shared memory. In a
+/// K-major matrix, they follow each other in k, in an MN-major one in the other dimension, which is m for A
+/// and n for B.
 struct ChunkGrid {
   int count;    ///< of chunks
   int per_row;  ///< K-major: two chunks for each m or n; MN-major: for each k
@@ -57,14 +58,15 @@ void widen_chunk(const void* chunk, device::MmaType type, bool mn_major, int row
 /// Widens the registers of a lane into the warp's 16 rows of A.
 void widen_registers(const std::uint32_t (&registers)[4], device::MmaType type, int lane, float* rows);
 
-/// For each number the exponent that a product aligns it by: that of its leading bit, but of a subnormal number that of the
-/// smallest normal one.
+/// For each number the exponent that a product aligns it by: that of its leading bit, but of a subnormal
+/// number that of the smallest normal one.
 using Exponents = std::array<std::int16_t, kWgmmaK * kMostWgmmaColumns>;
 void find_exponents(const float* values, std::size_t count, device::MmaType type, Exponents& exponents);
 
-/// d += a * b for the 16 rows of a warp, to the bit as an H100 and an H200 do it. For each element of d: the 16 products are
-/// exact; they and d are aligned to the largest of their exponents, 25 binary places are kept, the rest is cut off; the sum
-/// of these is exact, and is cut off to 24 bits. (Exponents of products are sums of exponents: 1.5 * 1.5 has exponent 0.)
+/// d += a * b for the 16 rows of a warp, to the bit as an H100 and an H200 do it. For each element of d: the
+/// 16 products are exact; they and d are aligned to the largest of their exponents, 25 binary places are
+/// kept, the rest is cut off; the sum of these is exact, and is cut off to 24 bits. (Exponents of products
+/// are sums of exponents: 1.5 * 1.5 has exponent 0.)
 ///
 /// @param a  [16][16]    @param b  [16][n]    @param d  [16][n]    @param n  a multiple of 8
 /// @param a_exponents, b_exponents  see find_exponents

@@ -1,5 +1,6 @@
 /// @file
-/// <cooperative_groups.h>: groups of threads of a block. The grid is a group too, but cannot wait for its blocks here.
+/// <cooperative_groups.h>: groups of threads of a block. The grid is a group too, but cannot wait for its
+/// blocks here.
 #pragma once
 
 #include "cuda_runtime.h"

@@ -5,8 +5,8 @@
 
 #include "cuda_fp16.h"
 
-/// The upper half of a float: its range with 8 bits of precision. Conversions from and to numbers are implicit, as
-/// in CUDA.
+/// The upper half of a float: its range with 8 bits of precision. Conversions from and to numbers are
+/// implicit, as in CUDA.
 struct alignas(2) __nv_bfloat16 {
   using gpusim_float16 = void;  ///< for atomicAdd()
   __nv_bfloat16() = default;

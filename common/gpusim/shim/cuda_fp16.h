@@ -90,8 +90,8 @@ GPUSIM_INLINE std::uint16_t fused_multiply_add(double a, double b, double c) {
   return narrow<Format>(sum);
 }
 
-/// An integer as a double that rounds to 16 bits as the integer does: beyond 2^53, one bit represents all that
-/// a double cannot hold.
+/// An integer as a double that rounds to 16 bits as the integer does: beyond 2^53, one bit represents all
+/// that a double cannot hold.
 template <std::integral T>
 GPUSIM_INLINE double from_integer(T value) {
   if constexpr (sizeof(T) < 8) {

@@ -27,9 +27,9 @@
 #define __align__(n) __attribute__((aligned(n)))
 
 /// A CPU thread runs one block at a time, so a variable of a block is a variable of its CPU thread.
-/// `extern __shared__ T name[]` needs storage: see gpusim_kernels() in the README. The alignment puts unused bytes
-/// after most variables, so that running past the end of one does not reach the next. As with nvcc, no code
-/// initialises them: g++ has to be told, clang++ finds out by itself.
+/// `extern __shared__ T name[]` needs storage: see gpusim_kernels() in the README. The alignment puts unused
+/// bytes after most variables, so that running past the end of one does not reach the next. As with nvcc, no
+/// code initialises them: g++ has to be told, clang++ finds out by itself.
 #ifdef __clang__
 #define __shared__ __attribute__((aligned(128))) thread_local
 #else
@@ -68,7 +68,8 @@ std::int64_t integer_or_zero(const T& x) {
 template <class... Params, class... Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...), Args&&... args) {
   const auto launch = [&](const Params&... arguments) {
-    // A copy of the arguments for every thread. Hooks here would leave something where its local variables will be.
+    // A copy of the arguments for every thread. Hooks here would leave something where its local variables
+    // will be.
     const auto call = [kernel, ... copies = arguments]() GPUSIM_WITHOUT_HOOKS { kernel(copies...); };
     return gpusim::device::launch(*config, reinterpret_cast<const void*>(kernel),
                                   &gpusim::device::call_kernel<decltype(call)>, &call, sizeof call,

@@ -1,6 +1,6 @@
 /// @file
-/// The part of the CUDA runtime API that the simulator implements. Streams run everything immediately, so all calls
-/// are synchronous; use it from one host thread.
+/// The part of the CUDA runtime API that the simulator implements. Streams run everything immediately, so all
+/// calls are synchronous; use it from one host thread.
 #pragma once
 
 #include <cstddef>
@@ -62,9 +62,9 @@ enum cudaDeviceAttr {
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
 };
 
-/// What the simulator claims to be: the device that GPUSIM_DEVICE names. By default this is a device of compute capability
-/// 9.0 with the sizes of an H100, so that a kernel that asks for the number of multiprocessors makes the same grid
-/// everywhere.
+/// What the simulator claims to be: the device that GPUSIM_DEVICE names. By default this is a device of
+/// compute capability 9.0 with the sizes of an H100, so that a kernel that asks for the number of
+/// multiprocessors makes the same grid everywhere.
 struct cudaDeviceProp {
   char name[256];
   std::size_t totalGlobalMem;
@@ -138,7 +138,8 @@ cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
-/// The device's address in the machine. Each process simulates a device of its own, unless GPUSIM_PCI_BUS_ID says which one.
+/// The device's address in the machine. Each process simulates a device of its own, unless GPUSIM_PCI_BUS_ID
+/// says which one.
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaDeviceReset();

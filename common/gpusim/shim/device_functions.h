@@ -13,7 +13,8 @@
 
 // ---- where am I -----------------------------------------------------------------------------------------
 
-// Variables of the CPU thread, set before each CUDA thread's turn. Constant to the kernel, so reads need no hook.
+// Variables of the CPU thread, set before each CUDA thread's turn. Constant to the kernel, so reads need no
+// hook.
 extern __thread const uint3 threadIdx;
 extern __thread const uint3 blockIdx;
 extern __thread const uint3 blockDim;
@@ -176,7 +177,8 @@ GPUSIM_ATOMIC(Exch, float, ((void)old, value))
 #undef GPUSIM_ATOMIC
 #undef GPUSIM_ATOMIC_OF_SCOPE
 
-/// __half, __half2 and their like of the other format; pairs are added together, which a GPU does not promise.
+/// __half, __half2 and their like of the other format; pairs are added together, which a GPU does not
+/// promise.
 template <class T>
 requires requires { typename T::gpusim_float16; }
 GPUSIM_INLINE T atomicAdd(T* address, std::type_identity_t<T> operand) {
@@ -234,7 +236,8 @@ GPUSIM_STORE(__stwt)
 
 // ---- memcpy() and memset() ------------------------------------------------------------------------------
 
-/// What the compiler makes an assignment of is counted like one. Everything else goes byte by byte, as nvcc compiles it.
+/// What the compiler makes an assignment of is counted like one. Everything else goes byte by byte, as nvcc
+/// compiles it.
 GPUSIM_INLINE void* gpusim_memcpy(void* to, const void* from, std::size_t bytes) {
   if (__builtin_constant_p(bytes) && bytes <= 16 && std::has_single_bit(bytes)) {
     return __builtin_memcpy(to, from, bytes);

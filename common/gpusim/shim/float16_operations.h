@@ -1,13 +1,15 @@
 /// @file
-/// What __half and __nv_bfloat16 have in common: arithmetic, comparisons and operators, on numbers and on pairs.
+/// What __half and __nv_bfloat16 have in common: arithmetic, comparisons and operators, on numbers and on
+/// pairs.
 ///
-/// Included once for each of them, with GPUSIM_HALF, GPUSIM_PAIR and GPUSIM_FORMAT naming the type, the pair and the
-/// format in gpusim::float16. CUDA declares overloads, not templates: arguments of other types convert.
+/// Included once for each of them, with GPUSIM_HALF, GPUSIM_PAIR and GPUSIM_FORMAT naming the type, the pair
+/// and the format in gpusim::float16. CUDA declares overloads, not templates: arguments of other types
+/// convert.
 #define GPUSIM_BITS(a) __builtin_bit_cast(unsigned short, a)
 #define GPUSIM_FROM_BITS(bits) __builtin_bit_cast(GPUSIM_HALF, static_cast<unsigned short>(bits))
 
-// Arithmetic. Computed in double and then rounded to 16 bits, which gives the same as rounding the exact result
-// once: 53 bits are more than twice the 11 of a half, or the 8 of a bfloat16.
+// Arithmetic. Computed in double and then rounded to 16 bits, which gives the same as rounding the exact
+// result once: 53 bits are more than twice the 11 of a half, or the 8 of a bfloat16.
 
 GPUSIM_INLINE GPUSIM_HALF __hadd(GPUSIM_HALF a, GPUSIM_HALF b) {
   return GPUSIM_HALF(double(float(a)) + double(float(b)));
@@ -63,7 +65,8 @@ GPUSIM_INLINE int __hisinf(GPUSIM_HALF a) {
   return bits == GPUSIM_FORMAT::kInfinity ? 1 : bits == (GPUSIM_FORMAT::kInfinity | 0x8000) ? -1 : 0;
 }
 
-// Given a number and a NaN, these return the number, those whose name ends in _nan the NaN. +0 is larger than -0.
+// Given a number and a NaN, these return the number, those whose name ends in _nan the NaN. +0 is larger than
+// -0.
 GPUSIM_INLINE GPUSIM_HALF __hmax(GPUSIM_HALF a, GPUSIM_HALF b) {
   return GPUSIM_FROM_BITS(gpusim::float16::larger<GPUSIM_FORMAT>(GPUSIM_BITS(a), GPUSIM_BITS(b)));
 }

@@ -1,6 +1,6 @@
 /// @file
-/// The instructions of thread-block clusters, as functions with similar names. They need a launch with the attribute
-/// cudaLaunchAttributeClusterDimension.
+/// The instructions of thread-block clusters, as functions with similar names. They need a launch with the
+/// attribute cudaLaunchAttributeClusterDimension.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 /// @file
-/// The instructions of compute capability 9.0 that CUDA C++ has only as inline PTX, as functions with similar names.
-/// The headers of a kernel include this if GPUSIM is defined, and use the PTX otherwise.
+/// The instructions of compute capability 9.0 that CUDA C++ has only as inline PTX, as functions with similar
+/// names. The headers of a kernel include this if GPUSIM is defined, and use the PTX otherwise.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,8 @@ concept Open = std::is_class_v<T> && std::is_aggregate_v<T> && !requires {
   T{BaseOf<T>()};
 };
 
-/// The members of an object, in order. None if it has more than 12, or if the compiler does not tell their names.
+/// The members of an object, in order. None if it has more than 12, or if the compiler does not tell their
+/// names.
 template <class Object>
 constexpr auto of(const Object& object) {
   if constexpr (!Open<Object> || requires { Object{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}; }) {
@@ -84,7 +85,8 @@ struct Somewhere {
 template <class Object>
 extern const Somewhere<Object> somewhere;  ///< of which only addresses are used
 
-/// The compiler's name of a function for a member: "... [with auto kMember = (& somewhere<S>.Somewhere<S>::object.S::q); ...]"
+/// The compiler's name of a function for a member: "... [with auto kMember = (&
+/// somewhere<S>.Somewhere<S>::object.S::q); ...]"
 template <auto kMember>
 constexpr std::string_view text_with_name() {
   return __PRETTY_FUNCTION__;

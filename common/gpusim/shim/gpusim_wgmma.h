@@ -1,5 +1,6 @@
 /// @file
-/// The products of a warpgroup, and the registers that its threads give back or take. Included by gpusim_hopper.h.
+/// The products of a warpgroup, and the registers that its threads give back or take. Included by
+/// gpusim_hopper.h.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 /// @file
-/// Arithmetic for kernels: CUDA's functions on numbers. The GPU's versions of many are approximations; these are as exact as
-/// the C library's. Those that round in another direction than to nearest are missing, but for conversions.
+/// Arithmetic for kernels: CUDA's functions on numbers. The GPU's versions of many are approximations; these
+/// are as exact as the C library's. Those that round in another direction than to nearest are missing, but
+/// for conversions.
 #pragma once
 
 #include <math.h>    // also sqrt(float), isnan(float) and the like outside of std, as with nvcc
@@ -36,7 +37,8 @@ GPUSIM_INLINE float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0
 
 GPUSIM_INLINE float __fadd_rn(float x, float y) { return x + y; }
 GPUSIM_INLINE float __fsub_rn(float x, float y) { return x - y; }
-/// Rounds towards +infinity: next to the nearest number if that is too small. Its error is a float (Knuth 1997, 4.2.2).
+/// Rounds towards +infinity: next to the nearest number if that is too small. Its error is a float (Knuth
+/// 1997, 4.2.2).
 GPUSIM_INLINE float __fsub_ru(float x, float y) {
   const float nearest = x - y, of_y = nearest - x, error = (x - (nearest - of_y)) + (-y - of_y);
   return error > 0.0f ? __builtin_nextafterf(nearest, __builtin_inff()) : nearest;
@@ -79,7 +81,9 @@ GPUSIM_INLINE float norm3df(float x, float y, float z) { return hypotf(hypotf(x,
 GPUSIM_INLINE float norm4df(float x, float y, float z, float w) { return hypotf(hypotf(x, y), hypotf(z, w)); }
 GPUSIM_INLINE float rnorm3df(float x, float y, float z) { return 1.0f / norm3df(x, y, z); }
 
-// ---- minimum and maximum: exactly these overloads, so that what is ambiguous for nvcc is ambiguous here ----
+// ---- minimum and maximum ---------------------------------------------------------------------
+//
+// Exactly these overloads, so that what is ambiguous for nvcc is ambiguous here.
 
 #define GPUSIM_MIN_MAX(result, A, B)                                                           \
   GPUSIM_INLINE result min(A a, B b) { return (result)b < (result)a ? (result)b : (result)a; } \

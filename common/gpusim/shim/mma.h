@@ -1,10 +1,10 @@
 /// @file
-/// <mma.h>: nvcuda::wmma for matrices of 16 x 16 x 16, 32 x 8 x 16 and 8 x 32 x 16 with 16-bit operands and accumulators in
-/// fp32 or fp16.
+/// <mma.h>: nvcuda::wmma for matrices of 16 x 16 x 16, 32 x 8 x 16 and 8 x 32 x 16 with 16-bit operands and
+/// accumulators in fp32 or fp16.
 ///
-/// Which lane holds which element is known only to this file, as on a GPU. From shared memory, ldmatrix loads operands; from
-/// global memory, each lane loads pairs of elements. Accumulators are loaded in pairs too where these are neighbours. A
-/// product is two mma.m16n8k16.
+/// Which lane holds which element is known only to this file, as on a GPU. From shared memory, ldmatrix loads
+/// operands; from global memory, each lane loads pairs of elements. Accumulators are loaded in pairs too
+/// where these are neighbours. A product is two mma.m16n8k16.
 #pragma once
 
 #include <cstdint>
@@ -64,7 +64,8 @@ GPUSIM_INLINE void fill_fragment(fragment<Use, kM, kN, kK, T, Layout>& f, std::t
   for (auto& element : f.x) element = value;
 }
 
-/// The product that is computed has 16 or 32 rows and 8 or 16 columns: of 8 x 32 elements, it is the transposed one.
+/// The product that is computed has 16 or 32 rows and 8 or 16 columns: of 8 x 32 elements, it is the
+/// transposed one.
 template <int kM>
 inline constexpr bool kIsTransposed = kM == 8;
 
@@ -113,8 +114,8 @@ requires(!std::is_same_v<Use, accumulator>) GPUSIM_INLINE
   __builtin_memcpy(f.x, registers, sizeof registers);
 }
 
-/// Row and column of elements i and i + 1 of an accumulator, for an even i: neighbours in a row, or, in a transposed product,
-/// in a column.
+/// Row and column of elements i and i + 1 of an accumulator, for an even i: neighbours in a row, or, in a
+/// transposed product, in a column.
 struct Place {
   unsigned row, column;
 };

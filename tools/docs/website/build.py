@@ -1,7 +1,9 @@
-"""Builds the site: python3 -m tools.docs.website.build [--out DIR] (default build/docs). It is DIR/html/index.html.
+"""Builds the site: python3 -m tools.docs.website.build [--out DIR] (default build/docs). It is
+DIR/html/index.html.
 
-Needs doxygen, doxygen-awesome-css, libjs-mathjax, python3-markdown-it, python3-mdit-py-plugins and python3-pygments of
-Debian 12, Ubuntu 24.04 or newer. Exit status: 1 a page or a comment is wrong, 3 something is not installed.
+Needs doxygen, doxygen-awesome-css, libjs-mathjax, python3-markdown-it, python3-mdit-py-plugins and
+python3-pygments of Debian 12, Ubuntu 24.04 or newer. Exit status: 1 a page or a comment is wrong, 3 something
+is not installed.
 """
 
 from __future__ import annotations
@@ -65,9 +67,7 @@ def require_tools() -> None:
             "python3-pygments",
         ]
     if missing:
-        raise SiteError(
-            f"not installed: {', '.join(missing)}: ./learn docs installs them", 3
-        )
+        raise SiteError(f"not installed: {', '.join(missing)}: ./learn docs installs them", 3)
 
 
 UNUSED_LISTS = (
@@ -107,9 +107,7 @@ def write_header(out: Path) -> None:
 def configuration() -> str:
     """docs/Doxyfile, plus options that only newer versions of Doxygen know."""
     words = "@INCLUDE = docs/Doxyfile\n"
-    known = subprocess.run(
-        ["doxygen", "-s", "-g", "-"], capture_output=True, text=True, check=True
-    )
+    known = subprocess.run(["doxygen", "-s", "-g", "-"], capture_output=True, text=True, check=True)
     if "\nHTML_COLORSTYLE " in known.stdout:
         # Since 1.9.5, it has a dark style of its own, which ignores the switch.
         words += "HTML_COLORSTYLE = LIGHT\n"
@@ -180,9 +178,7 @@ def build(out: Path) -> Path:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Builds the site.")
-    parser.add_argument(
-        "--out", type=Path, default=ROOT / "build" / "docs", metavar="DIR"
-    )
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "docs", metavar="DIR")
     args = parser.parse_args(arguments)
     try:
         index = build(args.out.resolve())

@@ -1,5 +1,5 @@
-"""Completes Doxygen's HTML: a language, headings in order, no list that repeats the groups, and the script for formulas
-only on pages that have some.
+"""Completes Doxygen's HTML: a language, headings in order, no list that repeats the groups, and the script
+for formulas only on pages that have some.
 """
 
 from __future__ import annotations
@@ -14,14 +14,10 @@ MATHJAX = re.compile(
     r'<script type="text/x-mathjax-config">.*?</script>\s*<script[^>]*MathJax\.js"></script>\s*',
     re.DOTALL,
 )
-ALL_MEMBERS = re.compile(
-    r'(?:&#124;\s*)?<a href="[^"]*-members\.html">List of all members</a>'
-)
+ALL_MEMBERS = re.compile(r'(?:&#124;\s*)?<a href="[^"]*-members\.html">List of all members</a>')
 NESTED = re.compile(r'<a href="#nested-classes">Classes</a>(?:\s*&#124;)?\s*')
 # The title of a group names the group that contains it.
-TITLE = re.compile(
-    r'<div class="title">(.*?)(<div class="ingroups">.*?</div>)?</div>', re.DOTALL
-)
+TITLE = re.compile(r'<div class="title">(.*?)(<div class="ingroups">.*?</div>)?</div>', re.DOTALL)
 
 
 def _headings(page: str) -> str:
@@ -29,9 +25,7 @@ def _headings(page: str) -> str:
     page = TITLE.sub(r'<h1 class="title">\1</h1>\2', page, count=1)
     head, mark, contents = page.partition('<div class="contents">')
     if "<h1>" in contents:
-        contents = re.sub(
-            r"<(/?)h([1-4])>", lambda tag: f"<{tag[1]}h{int(tag[2]) + 1}>", contents
-        )
+        contents = re.sub(r"<(/?)h([1-4])>", lambda tag: f"<{tag[1]}h{int(tag[2]) + 1}>", contents)
     contents = re.sub(
         r'(<div class="toc">)<h\d>Table of Contents</h\d>',
         r"\1<h2>On this page</h2>",
@@ -63,6 +57,4 @@ def finish(html: Path) -> None:
         if REPEATING.fullmatch(path.name):
             path.unlink()
         else:
-            path.write_text(
-                finished(path.read_text(encoding="utf-8")), encoding="utf-8"
-            )
+            path.write_text(finished(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,4 +1,6 @@
-"""Python source in the style of Doxygen's code. Doxygen itself would link names to the headers: print() to harness/."""
+"""Python source in the style of Doxygen's code. Doxygen itself would link names to the headers: print() to
+harness/.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,7 @@ def python(source: str) -> str:
         for number, part in enumerate(text.split("\n")):
             html.append('</div>\n<div class="line">' if number else "")
             shown = escape(part, quote=False)
-            html.append(
-                f'<span class="{name}">{shown}</span>' if name and part else shown
-            )
+            html.append(f'<span class="{name}">{shown}</span>' if name and part else shown)
     lines = f'<div class="line">{"".join(html)}</div>'
     # An empty line would have no height.
     lines = lines.replace('<div class="line"></div>', '<div class="line"> </div>')

@@ -1,7 +1,8 @@
-"""The notebooks as tokens of Markdown: code becomes a fence, and the output of a cell comes between output_open and
-output_close.
+"""The notebooks as tokens of Markdown: code becomes a fence, and the output of a cell comes between
+output_open and output_close.
 
-`./learn notebooks` leaves copies with results in build/notebooks. A copy is used if it has the same cells as the notebook.
+`./learn notebooks` leaves copies with results in build/notebooks. A copy is used if it has the same cells as
+the notebook.
 """
 
 from __future__ import annotations

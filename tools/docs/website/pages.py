@@ -1,7 +1,8 @@
 """The Markdown files and the notebooks as pages of Doxygen.
 
-markdown-it reads GitHub's Markdown. Doxygen receives only what its own Markdown reader leaves alone: headings and code as
-commands, everything else as HTML. Relative links lead to pages of the site, or to copies of the files that they name.
+markdown-it reads GitHub's Markdown. Doxygen receives only what its own Markdown reader leaves alone: headings
+and code as commands, everything else as HTML. Relative links lead to pages of the site, or to copies of the
+files that they name.
 """
 
 from __future__ import annotations
@@ -60,9 +61,7 @@ class Page:
     under: str = ""  # name of its parent page in the menu
     has_results: bool = False  # of a notebook
     title: str = ""
-    anchors: dict[str, str] = field(
-        default_factory=dict
-    )  # GitHub's anchor: the site's anchor
+    anchors: dict[str, str] = field(default_factory=dict)  # GitHub's anchor: the site's anchor
     tokens: list[Token] = field(default_factory=list)
 
 
@@ -123,9 +122,7 @@ def find_pages(root: Path) -> list[Page]:
     for page in pages:
         _read(root, page)
         if not page.title:
-            raise PageError(
-                f"{page.path.relative_to(root)}: does not begin with a heading"
-            )
+            raise PageError(f"{page.path.relative_to(root)}: does not begin with a heading")
         if page.under:
             page.title = f"Notebook {page.title}"
     return pages
@@ -139,9 +136,7 @@ class Site:
 
     def __init__(self, root: Path, pages: list[Page], views: Mapping[str, Path] = {}):
         self.root, self.pages = root, pages
-        self.views = {
-            f"{VIEW}{name}": f"watch/{path.name}" for name, path in views.items()
-        }
+        self.views = {f"{VIEW}{name}": f"watch/{path.name}" for name, path in views.items()}
         self.by_path = {page.path.resolve(): page for page in pages}
         self.files: dict[Path, str] = {}  # files to copy, and their places in the site
         self.pictures: dict[str, bytes] = {}  # of notebooks, by name
@@ -163,9 +158,7 @@ class Site:
                 return self.views.get(anchor, f"{other.name}.html#{anchor}")
             if anchor and anchor not in other.anchors:
                 raise PageError(f"{where}: {target}: there is no such heading")
-            return f"{other.name}.html" + (
-                f"#{other.anchors[anchor]}" if anchor else ""
-            )
+            return f"{other.name}.html" + (f"#{other.anchors[anchor]}" if anchor else "")
         if not path.is_file():
             raise PageError(f"{where}: {target}: there is no such file")
         return self.copy(path)
@@ -176,9 +169,7 @@ class Site:
         if path.suffix in {".svg", ".png"}:
             name = f"{shown.parent.name}_{path.name}"
         else:
-            name = f"files/{shown}" + (
-                "" if path.suffix in {".json", ".ipynb"} else ".txt"
-            )
+            name = f"files/{shown}" + ("" if path.suffix in {".json", ".ipynb"} else ".txt")
         self.files[path] = name
         return name
 
@@ -237,17 +228,11 @@ class Renderer:
         path = self.page.path.parent / source
         if path.suffix == ".svg" and path.is_file():
             # Inline, so that its text has the colour of the page's text.
-            svg = path.read_text(encoding="utf-8").replace(
-                f'fill="{GREY}"', 'fill="currentColor"', 1
-            )
+            svg = path.read_text(encoding="utf-8").replace(f'fill="{GREY}"', 'fill="currentColor"', 1)
             svg = re.sub(r"\n\s*<title>.*?</title>", "", svg, count=1)
-            picture = svg.replace(
-                ' role="img"', f' role="img" aria-label="{alt}"', 1
-            ).strip()
+            picture = svg.replace(' role="img"', f' role="img" aria-label="{alt}"', 1).strip()
         else:
-            picture = (
-                f'<img src="{escape(self.site.url(self.page, source))}" alt="{alt}">'
-            )
+            picture = f'<img src="{escape(self.site.url(self.page, source))}" alt="{alt}">'
         return f'<span class="drawing" tabindex="0">{picture}</span>'
 
     def _picture(self, inside: re.Match) -> str:
@@ -264,24 +249,16 @@ class Renderer:
         elif language == "python":
             self.html.append(highlight.python(text))
         else:
-            self.html.append(
-                f'<pre class="fragment">{escape(text, quote=False)}</pre>\n'
-            )
+            self.html.append(f'<pre class="fragment">{escape(text, quote=False)}</pre>\n')
 
     def _heading(self, at: int) -> None:
         token, text = self.page.tokens[at], _plain(self.page.tokens[at + 1])
         level = int(token.tag[1])
         if level > 3:
-            raise PageError(
-                f"{self.page.path}: {text}: headings below ### are not supported"
-            )
+            raise PageError(f"{self.page.path}: {text}: headings below ### are not supported")
         anchor = token.meta["anchor"]
-        if (
-            self.page.name == "index"
-        ):  # whose sections would appear in the menu between the chapters
-            self.html.append(
-                f'<h{level} id="{anchor}">{self.inline(self.page.tokens[at + 1])}</h{level}>\n'
-            )
+        if self.page.name == "index":  # whose sections would appear in the menu between the chapters
+            self.html.append(f'<h{level} id="{anchor}">{self.inline(self.page.tokens[at + 1])}</h{level}>\n')
         else:
             command = {2: "@section", 3: "@subsection"}[level]
             self._command(f"{command} {anchor} {text}\n")
@@ -301,9 +278,7 @@ class Renderer:
             case "math_block":
                 self.html.append(f"<p>\\[{escape(token.content, quote=False)}\\]</p>\n")
             case "html_block":
-                self.html.append(
-                    re.sub(r"<!--.*?-->\n?", "", token.content, flags=re.DOTALL)
-                )
+                self.html.append(re.sub(r"<!--.*?-->\n?", "", token.content, flags=re.DOTALL))
             case "hr":
                 self.html.append("<hr>\n")
             case "paragraph_open" | "paragraph_close" if token.hidden:
@@ -326,9 +301,7 @@ class Renderer:
                 attributes = f' style="{style}"' if style else ""
                 start = token.attrs.get("start") if token.attrs else None
                 attributes += f' start="{start}"' if start else ""
-                self.html.append(
-                    f"<{slash}{token.tag}{attributes}>" + ("\n" if slash else "")
-                )
+                self.html.append(f"<{slash}{token.tag}{attributes}>" + ("\n" if slash else ""))
             case _:
                 raise PageError(f"{self.page.path}: {token.type} is not known")
         return 0
@@ -374,16 +347,12 @@ class Renderer:
             f'<a class="{rel}" rel="{rel}" href="{page.name}.html"><span>{word}</span> {escape(page.title)}</a>'
             for rel, word, page in links
         )
-        return (
-            f'<nav class="around" aria-label="Previous and next page">{items}</nav>\n'
-        )
+        return f'<nav class="around" aria-label="Previous and next page">{items}</nav>\n'
 
     def render(self) -> str:
         """The page."""
         name, title = self.page.name, self.page.title
-        self._command(
-            f"@mainpage {title}\n" if name == "index" else f"# {title} {{#{name}}}\n"
-        )
+        self._command(f"@mainpage {title}\n" if name == "index" else f"# {title} {{#{name}}}\n")
         if name != "index" and len(self.page.anchors) > 2:
             self._command("@tableofcontents{HTML:2}\n")
         if self.page.path.suffix == ".ipynb":

@@ -1,4 +1,6 @@
-"""The prepared views of the chapters' kernels as pages: what ./learn watch NN --view K makes, for all of them."""
+"""The prepared views of the chapters' kernels as pages: what ./learn watch NN --view K makes, for all of
+them.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +55,10 @@ def make(folder: Path) -> dict[str, Path]:
     chapters = [c for c in chapters if project.built(c, PRESET) or not c.has_ranks]
     missing = [c.number for c in chapters if not project.built(c, PRESET)]
     if missing:
-        print(
-            f"no recordings of kernels: {', '.join(missing)} not built; ./learn run builds them"
-        )
+        print(f"no recordings of kernels: {', '.join(missing)} not built; ./learn run builds them")
         return {}
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = {
-        view.name: view for chapter in chapters for view in views.of(chapter).views
-    }
+    wanted = {view.name: view for chapter in chapters for view in views.of(chapter).views}
     pages = {name: folder / f"{name}.html" for name in wanted}
     for old in folder.iterdir():
         if old.stem not in pages:

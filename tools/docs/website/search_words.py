@@ -1,5 +1,5 @@
-"""Adds the words of titles, headings and the glossary to Doxygen's search, which knows only names and the first words of
-titles.
+"""Adds the words of titles, headings and the glossary to Doxygen's search, which knows only names and the
+first words of titles.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from pathlib import Path
 from .pages import Page, Site
 
 WORD = re.compile(r"[A-Za-z][\w.]*\w")
-COMMON = re.compile(
-    r"a|an|and|at|by|for|from|how|in|is|it|its|of|on|or|that|the|to|what|where|who|why|with"
-)
+COMMON = re.compile(r"a|an|and|at|by|for|from|how|in|is|it|its|of|on|or|that|the|to|what|where|who|why|with")
 
 
 def _targets(page: Page) -> list[tuple[str, str, str]]:
@@ -27,14 +25,8 @@ def _targets(page: Page) -> list[tuple[str, str, str]]:
             else ""
         )
         if token.type == "heading_open" and "anchor" in token.meta:
-            found.append(
-                (text, f"{url}#{token.meta['anchor']}", f"{page.title}: {text}")
-            )
-        if (
-            page.name == "glossary"
-            and token.type == "tr_open"
-            and at + 2 < len(page.tokens)
-        ):
+            found.append((text, f"{url}#{token.meta['anchor']}", f"{page.title}: {text}"))
+        if page.name == "glossary" and token.type == "tr_open" and at + 2 < len(page.tokens):
             term = page.tokens[at + 2]  # tr, td, its text
             words = "".join(child.content for child in term.children or ())
             if page.tokens[at + 1].type == "td_open":
@@ -70,8 +62,6 @@ def add(html: Path, words: dict[str, dict[str, str]]) -> int:
         if not entries or not path.is_file():
             continue
         text = path.read_text(encoding="utf-8").rstrip().removesuffix("];").rstrip()
-        path.write_text(
-            text + ",\n  " + ",\n  ".join(entries) + "\n];\n", encoding="utf-8"
-        )
+        path.write_text(text + ",\n  " + ",\n  ".join(entries) + "\n];\n", encoding="utf-8")
         changed += 1
     return changed

@@ -58,9 +58,7 @@ def python_with_torch() -> str:
     candidates = [sys.executable, shutil.which("python3"), "/usr/bin/python3"]
     for path in dict.fromkeys(filter(None, candidates)):
         try:
-            found = subprocess.run(
-                [path, "-c", "import torch"], check=False, capture_output=True
-            )
+            found = subprocess.run([path, "-c", "import torch"], check=False, capture_output=True)
         except OSError:
             continue
         if found.returncode == 0:
@@ -111,9 +109,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     chapters = [chapter for chapter in chapters if not chapter.has_ranks]
     setup.build(console, preset, [c.executable for c in chapters] + libraries)
     console.say()
-    target = (
-        Path(args.json) if args.json else RESULTS / f"bench_{short_name(gpus[0])}.json"
-    )
+    target = Path(args.json) if args.json else RESULTS / f"bench_{short_name(gpus[0])}.json"
     command = [python, "-m", BENCH, "--json", target.absolute()]
     command += ["--chapters", ",".join(chapter.number for chapter in chapters)]
     command += ["--repeat", str(args.repeat)]

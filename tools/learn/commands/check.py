@@ -32,9 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     setup.add_preset(parser)
     setup.add_no_install(parser)
-    parser.add_argument(
-        "--json", metavar="FILE", help="file for the result ('-': standard output)"
-    )
+    parser.add_argument("--json", metavar="FILE", help="file for the result ('-': standard output)")
 
 
 def configured(console: Console, preset: str) -> Path:
@@ -47,15 +45,10 @@ def configured(console: Console, preset: str) -> Path:
 
 # --- the output -----------------------------------------------------------------------------------
 
-COUNTERS = [
-    COUNTS[name]
-    for name in ("bytes", "sectors", "requests", "conflicts", "barriers", "shuffles")
-]
+COUNTERS = [COUNTS[name] for name in ("bytes", "sectors", "requests", "conflicts", "barriers", "shuffles")]
 
 
-def counters(
-    own: list[trials.Attempt], solution: list[trials.Attempt], width: int
-) -> list[str]:
+def counters(own: list[trials.Attempt], solution: list[trials.Attempt], width: int) -> list[str]:
     """The learner's counters next to the solution's, on the last input. None on a GPU, which counts nothing.
 
     @param width  the most columns of a line: a wider table continues below its first part
@@ -68,13 +61,8 @@ def counters(
     for attempt in own:
         if attempt.arguments != arguments or attempt.variant not in theirs:
             continue
-        pairs = [
-            (count.of(attempt.result), count.of(theirs[attempt.variant]))
-            for count in COUNTERS
-        ]
-        table.append(
-            (attempt.variant, [f"{human(mine)} / {human(his)}" for mine, his in pairs])
-        )
+        pairs = [(count.of(attempt.result), count.of(theirs[attempt.variant])) for count in COUNTERS]
+        table.append((attempt.variant, [f"{human(mine)} / {human(his)}" for mine, his in pairs]))
     title = f"yours / the solution's, with {arguments}:"
     lines = textwrap.wrap(title, width, subsequent_indent="   ", break_on_hyphens=False)
     first = max(len(name) for name, _ in table)
@@ -100,7 +88,9 @@ def _parts(widths: list[int], room: int) -> list[list[int]]:
 
 
 def quote(exercise: exercises.Exercise, places: list[str]) -> list[str]:
-    """Lines ("kernel.cuh:48") of the learner's files, with their numbers, and the file's name if there are several."""
+    """Lines ("kernel.cuh:48") of the learner's files, with their numbers, and the file's name if there are
+    several.
+    """
     copy = exercise.own_copy()
     quoted = []
     for place in places:
@@ -133,9 +123,7 @@ def show_warnings(console: Console, warnings: list[str]) -> None:
         show_compiler(console, warnings)
 
 
-def show_evidence(
-    console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
-) -> None:
+def show_evidence(console: Console, exercise: exercises.Exercise, verdict: checking.Verdict) -> None:
     """Prints the compiler's warnings about the learner's lines, and what the kernels printed."""
     show_warnings(console, verdict.warnings)
     if said := verdict.printed:
@@ -168,9 +156,7 @@ def of_kernel(verdict: checking.Verdict) -> str | None:
     return None if checking.BLANK in verdict.exercises.values() else "--exercise"
 
 
-def watch_command(
-    exercise: exercises.Exercise, verdict: checking.Verdict
-) -> str | None:
+def watch_command(exercise: exercises.Exercise, verdict: checking.Verdict) -> str | None:
     """The command that shows the first wrong location; None if there is nothing to watch."""
     finding, which = verdict.finding, of_kernel(verdict)
     if not (finding and which) or finding.kind in ("hang", "crash", "did_not_run"):
@@ -233,9 +219,7 @@ def show_failure(
         console.say(f"watch: {command}")
 
 
-def show_finding(
-    console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
-) -> None:
+def show_finding(console: Console, exercise: exercises.Exercise, verdict: checking.Verdict) -> None:
     """Prints the fault."""
     finding = verdict.finding
     if verdict.compiler:
@@ -258,23 +242,13 @@ def show_finding(
         console.wrap(verdict.remark, "   ")
 
 
-def show_step(
-    console: Console, exercise: exercises.Exercise, verdict: checking.Verdict
-) -> None:
+def show_step(console: Console, exercise: exercises.Exercise, verdict: checking.Verdict) -> None:
     """Prints the task of the exercise that is wrong or blank, and the next command."""
     number = verdict.exercise
     if number is None:
-        console.say(
-            f"next:  what differs from the chapter's files: ./learn diff {exercise.number}"
-        )
+        console.say(f"next:  what differs from the chapter's files: ./learn diff {exercise.number}")
         return
-    what = (
-        "is still blank"
-        if verdict.blank
-        else "does not compile"
-        if verdict.compiler
-        else "is wrong"
-    )
+    what = "is still blank" if verdict.blank else "does not compile" if verdict.compiler else "is wrong"
     console.say(f"exercise {number} {what}", "red")
     console.wrap(exercise.region(number).task, "task:  ")
     command = f"./learn hint {exercise.number} {number}"
@@ -304,18 +278,12 @@ def show_next(console: Console, exercise: exercises.Exercise) -> None:
     later = [c for c in project.chapters() if c.number > exercise.number]
     following = next((c for c in later if exercises.Exercise(c).exists), None)
     if following:
-        console.say(
-            f"next:  read chapters/{following.name}, then ./learn start {following.number}"
-        )
+        console.say(f"next:  read chapters/{following.name}, then ./learn start {following.number}")
     else:
-        console.say(
-            "next:  ./learn shows the map; this was the last chapter with exercises"
-        )
+        console.say("next:  ./learn shows the map; this was the last chapter with exercises")
 
 
-def show_goals(
-    console: Console, exercise: exercises.Exercise, program: Path
-) -> list[dict]:
+def show_goals(console: Console, exercise: exercises.Exercise, program: Path) -> list[dict]:
     """Runs the open exercises, and prints whether their goals are reached. Returns the data for --json."""
     data = []
     for goal in exercise.opens:
@@ -327,9 +295,7 @@ def show_goals(
                 "open exercise:  ",
             )
             continue
-        data.append(
-            {"task": goal.task, "reached": outcome.reached, "counts": outcome.counts}
-        )
+        data.append({"task": goal.task, "reached": outcome.reached, "counts": outcome.counts})
         if outcome.reached:
             console.wrap(f"reached. {goal.task}", "open exercise:  ", style="green")
             continue
@@ -401,9 +367,7 @@ def report_one(
     if blanks:
         following = next((n for n in blanks if n > number), blanks[0])
         console.wrap(exercise.region(following).task, f"exercise {following}: ")
-        console.say(
-            f"next:  exercise {following}; a hint: ./learn hint {exercise.number} {following}"
-        )
+        console.say(f"next:  exercise {following}; a hint: ./learn hint {exercise.number} {following}")
     else:
         console.say(f"next:  all exercises: ./learn check {exercise.number}")
     return verdict
@@ -422,9 +386,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
         if not preset.startswith("cuda"):
             return build
         if args.exercise is None:
-            console.say(
-                "wrong on the GPU: looking for the reason with the simulator", "dim"
-            )
+            console.say("wrong on the GPU: looking for the reason with the simulator", "dim")
         try:
             return configured(console, SIM)
         except LearnError as error:  # report what the GPU shows

@@ -53,9 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     setup.add_program_options(parser, "a small problem")
 
 
-def command_of(
-    program: Path, places: list[str], options: list[str], rank: int = 0
-) -> list[str]:
+def command_of(program: Path, places: list[str], options: list[str], rank: int = 0) -> list[str]:
     """The command that runs a program in gdb, to be started in the current folder.
 
     @param rank  the one that gdb runs, of a program that runs as several processes
@@ -73,12 +71,13 @@ def build_answer(
     purpose: str = "debug",
     variant: str | None = None,
 ) -> Path:
-    """Builds the program that `check` tests one answer with, for an input in the options or else for all of its inputs.
+    """Builds the program that `check` tests one answer with, for an input in the options or else for all of
+    its inputs.
 
     The chapter's own program must have been built.
 
-    @param purpose  "debug", or a word for another folder whose program gdb does not know the local variables of
-    @param variant  the only one to build; None: all of them
+    @param purpose  "debug", or a word for another folder whose program gdb does not know the local variables
+    of @param variant  the only one to build; None: all of them
     """
     copy, shown = exercise.own_copy(), project.shown(exercise.folder)
     alone = regions.alone(copy, exercise.regions, shown, number)
@@ -90,9 +89,7 @@ def build_answer(
     bench = trials.Workbench(build, exercise.chapter, debug=purpose == "debug")
     given = shlex.join(trials.without_variant(shlex.join(options)))
     inputs = [
-        line
-        for line in exercise.inputs
-        if shlex.join(trials.without_variant(line)) in given
+        line for line in exercise.inputs if shlex.join(trials.without_variant(line)) in given
     ] or exercise.inputs
     try:
         return bench.program(texts, folder, inputs, variant)
@@ -125,9 +122,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     machine.require_toolchain()
     if args.answer is not None:
         setup.build(console, SIM, [chapter.executable])
-        program = build_answer(
-            exercise, args.answer, args.options, variant=variant_in(args.options)
-        )
+        program = build_answer(exercise, args.answer, args.options, variant=variant_in(args.options))
     else:
         setup.build(console, SIM, [f"{target}_debug"])
         program = project.build_folder(SIM) / "bin" / f"{target}_debug"

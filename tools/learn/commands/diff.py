@@ -14,9 +14,7 @@ HELP = "compare what you wrote with the solution, exercise by exercise"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_chapter(parser)
-    parser.add_argument(
-        "exercise", nargs="?", type=int, metavar="K", help="default: all"
-    )
+    parser.add_argument("exercise", nargs="?", type=int, metavar="K", help="default: all")
 
 
 def code(line: str) -> str:
@@ -51,9 +49,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     exercise = exercises.select_one(args.chapter)
     own, where = exercise.own_copy(), exercise.own_places()
     blank = exercise.blank_copy
-    chosen = (
-        exercise.regions if args.exercise is None else [exercise.region(args.exercise)]
-    )
+    chosen = exercise.regions if args.exercise is None else [exercise.region(args.exercise)]
     for file in exercise.files:
         tasks = [region for region in chosen if region.file == file.name]
         if not tasks:
@@ -84,8 +80,7 @@ def show_region(
     title = f"exercise {region.number}, line {place.begin + 1}: "
     console.wrap(region.task, title, style="bold")
     mine, solution = (
-        [line.removeprefix(region.indent) for line in lines]
-        for lines in (place.lines, region.solution)
+        [line.removeprefix(region.indent) for line in lines] for lines in (place.lines, region.solution)
     )
     if asked is None and regions.same_code(place.lines, region.stub):
         command = f"./learn diff {exercise.number} {region.number}"

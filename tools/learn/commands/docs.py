@@ -19,9 +19,7 @@ PACKAGES = (
     Package("doxygen-awesome-css", "style of the site"),
     Package("libjs-mathjax", "formulas, without a network connection"),
     Package("python3-markdown-it", "reads the lessons", module="markdown_it"),
-    Package(
-        "python3-mdit-py-plugins", "formulas in the lessons", module="mdit_py_plugins"
-    ),
+    Package("python3-mdit-py-plugins", "formulas in the lessons", module="mdit_py_plugins"),
     Package("python3-pygments", "syntax colours in the notebooks", module="pygments"),
 )
 

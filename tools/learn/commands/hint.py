@@ -49,9 +49,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     region = exercise.region(number)
     file = exercise.hints_file
     given = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    lines = [
-        f"exercise {number}, hint {n}: {hint}" for n, hint in enumerate(region.hints, 1)
-    ]
+    lines = [f"exercise {number}, hint {n}: {hint}" for n, hint in enumerate(region.hints, 1)]
     shown = [line for line in lines if line in given]
     rest = [line for line in lines if line not in given]
 

@@ -28,13 +28,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 # --- in the terminal ------------------------------------------------------------------------------
 
 
-def held_cells(
-    places: fragment_maps.Received, right: fragment_maps.Received, transposed: bool
-) -> Table:
+def held_cells(places: fragment_maps.Received, right: fragment_maps.Received, transposed: bool) -> Table:
     """The 16 x 16 elements of a tile in pairs: "5.1" if lane 5 has both in register 1.
 
-    A pair is two elements of a row; of a column if ldmatrix transposes them. "*" marks another lane or register than
-    in `right`, "+" several of them, "-" none.
+    A pair is two elements of a row; of a column if ldmatrix transposes them. "*" marks another lane or
+    register than in `right`, "+" several of them, "-" none.
     """
     held, wanted = fragment_maps.holders(places), fragment_maps.holders(right)
     down, across = (2, 1) if transposed else (1, 2)
@@ -48,26 +46,26 @@ def held_cells(
         mark = "+" if len(here) > 1 else "*" if wrong else ""
         return f"{here[0][0]}.{here[0][1]}{mark}", wrong
 
-    return [
-        [cell(row, col) for col in range(0, 16, across)] for row in range(0, 16, down)
-    ]
+    return [[cell(row, col) for col in range(0, 16, across)] for row in range(0, 16, down)]
 
 
 def chunk_cells(offsets: list[list[int]], right: list[list[int]], cols: int) -> Table:
-    """In which group of four banks the first 8 chunks of the first 8 rows begin. "*" marks another place than in `right`."""
+    """In which group of four banks the first 8 chunks of the first 8 rows begin. "*" marks another place than
+    in `right`.
+    """
 
     def cell(row: int, chunk: int) -> Cell:
         at = offsets[row][8 * chunk]
         wrong = at != right[row][8 * chunk]
         return f"{at // 8 % 8}{'*' if wrong else ''}", wrong
 
-    return [
-        [cell(row, chunk) for chunk in range(min(8, cols // 8))] for row in range(8)
-    ]
+    return [[cell(row, chunk) for chunk in range(min(8, cols // 8))] for row in range(8)]
 
 
 def copied_cells(chunks: list[list], right: list[list]) -> Table:
-    """Row and column of what is copied to each chunk, "zeros", or "-". "*" marks what differs from `right`."""
+    """Row and column of what is copied to each chunk, "zeros", or "-". "*" marks what differs from
+    `right`.
+    """
 
     def cell(row: int, chunk: int) -> Cell:
         source = chunks[row][chunk]
@@ -75,16 +73,14 @@ def copied_cells(chunks: list[list], right: list[list]) -> Table:
         text = ",".join(map(str, source)) if isinstance(source, list) else source or "-"
         return f"{text}{'*' if wrong else ''}", wrong
 
-    return [
-        [cell(row, chunk) for chunk in range(len(right[0]))]
-        for row in range(len(right))
-    ]
+    return [[cell(row, chunk) for chunk in range(len(right[0]))] for row in range(len(right))]
 
 
 def lines_of(
     console: Console, title: str, table: Table, step: tuple[int, int], columns: range
 ) -> list[tuple[str, int]]:
-    """A table with a title and numbered rows and columns: each line as it is printed, and its width without colours.
+    """A table with a title and numbered rows and columns: each line as it is printed, and its width without
+    colours.
 
     @param step  from one row to the next, and from one column to the next
     """
@@ -101,10 +97,10 @@ def lines_of(
     return lines
 
 
-def say_tables(
-    console: Console, right: Table, own: Table, step: tuple[int, int]
-) -> None:
-    """Prints the correct map and the learner's next to each other, in two parts if they are too wide for one."""
+def say_tables(console: Console, right: Table, own: Table, step: tuple[int, int]) -> None:
+    """Prints the correct map and the learner's next to each other, in two parts if they are too wide for
+    one.
+    """
     across = len(right[0])
 
     def part(first: int, count: int) -> tuple[list, list, int, bool]:
@@ -139,19 +135,13 @@ def offset(places: list[list[int]]) -> Callable[[int, int], int]:
 
 def outside_in_words(rows: list[list[int]]) -> str:
     """The lanes that give rows outside of the 16 x 16 tile, which the table does not show."""
-    lanes = [
-        lane
-        for lane, (row, col) in enumerate(rows)
-        if not (0 <= row < 16 and 0 <= col <= 8)
-    ]
+    lanes = [lane for lane, (row, col) in enumerate(rows) if not (0 <= row < 16 and 0 <= col <= 8)]
     if not lanes:
         return ""
     who = f"lane {lanes[0]} gives" if len(lanes) == 1 else f"{len(lanes)} lanes give"
     example = "" if len(lanes) == 1 else f", lane {lanes[0]} for example"
     where = f"({rows[lanes[0]][0]}, {rows[lanes[0]][1]})"
-    return (
-        f"not in the table: {who} a place outside of the 16 x 16 tile{example}: {where}"
-    )
+    return f"not in the table: {who} a place outside of the 16 x 16 tile{example}: {where}"
 
 
 def show_rows(console: Console, which: maps.Rows, right: list, own: list) -> None:
@@ -163,9 +153,7 @@ def show_rows(console: Console, which: maps.Rows, right: list, own: list) -> Non
         "* another lane or register should, + several do (the first is shown), - none does"
     )
     console.wrap(text, GAP, style="dim")
-    places = [
-        fragment_maps.received(address(rows), which.transposed) for rows in (right, own)
-    ]
+    places = [fragment_maps.received(address(rows), which.transposed) for rows in (right, own)]
     tables = (held_cells(each, places[0], which.transposed) for each in places)
     say_tables(console, *tables, (2, 1) if which.transposed else (1, 2))
     if outside := outside_in_words(own):
@@ -193,9 +181,7 @@ def show_copies(console: Console, which: maps.Copies, right: list, own: list) ->
     say_tables(console, *tables, (1, 8))
 
 
-def show_elements(
-    console: Console, which: maps.Elements, right: dict, own: dict
-) -> None:
+def show_elements(console: Console, which: maps.Elements, right: dict, own: dict) -> None:
     for call, elements in right.items():
         problems = which.problems(elements, own[call])
         console.wrap("; ".join(problems) or "right", f"{GAP}{call}: ", style="dim")
@@ -246,9 +232,7 @@ def require_maps(chapter: project.Chapter) -> None:
         )
 
 
-def look(
-    console: Console, exercise: exercises.Exercise, values: maps.Printed
-) -> list[int]:
+def look(console: Console, exercise: exercises.Exercise, values: maps.Printed) -> list[int]:
     """Shows every map that is not blank. Returns the numbers of the exercises that are blank or wrong."""
     where = exercise.own_places()
     bad, filled = [], []

@@ -43,27 +43,23 @@ def select(words: list[str]) -> list[Path]:
     """The named notebooks ("2", "02" or the file), or all of them if none is named."""
     every = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
     if not every:
-        raise LearnError(
-            "notebooks/ holds no notebook: this checkout is not complete", 2
-        )
+        raise LearnError("notebooks/ holds no notebook: this checkout is not complete", 2)
     wanted = []
     for word in words:
         name = Path(word).name.removesuffix(".ipynb")
         numbers = {path: path.name[:2] for path in every}
-        same = [
-            p for p in every if name in (p.stem, numbers[p], numbers[p].lstrip("0"))
-        ]
+        same = [p for p in every if name in (p.stem, numbers[p], numbers[p].lstrip("0"))]
         if not same:
             known = ", ".join(numbers.values())
-            raise LearnError(
-                f"there is no notebook {word}: the notebooks are {known}", 2
-            )
+            raise LearnError(f"there is no notebook {word}: the notebooks are {known}", 2)
         wanted += same
     return [path for path in every if path in wanted or not words]
 
 
 def programs(notebooks: list[Path]) -> list[str]:
-    """The targets that the notebooks run, according to their metadata. A chapter without a lesson has no target yet."""
+    """The targets that the notebooks run, according to their metadata. A chapter without a lesson has no
+    target yet.
+    """
     numbers: set[str] = set()
     for path in notebooks:
         try:
@@ -100,7 +96,9 @@ def find_python() -> str | None:
 
 
 def require_python(console: Console, may_install: bool) -> str:
-    """A Python for the notebooks. Installs what it lacks: the distribution's packages, or else an environment."""
+    """A Python for the notebooks. Installs what it lacks: the distribution's packages, or else an
+    environment.
+    """
     python = find_python()
     if python:
         return python
@@ -184,12 +182,8 @@ def main(console: Console, args: argparse.Namespace) -> int:
     )
     if reader.failed:
         failed = ", ".join(reader.failed)
-        raise LearnError(
-            f"{len(reader.failed)} of {len(notebooks)} failed: {failed}", 1
-        )
+        raise LearnError(f"{len(reader.failed)} of {len(notebooks)} failed: {failed}", 1)
     if status != 0 or len(reader.done) < len(notebooks):
         console.say("\n".join(reader.said[-15:]))
-        raise LearnError(
-            f"the notebooks ended with status {status}: see the last lines above", 1
-        )
+        raise LearnError(f"the notebooks ended with status {status}: see the last lines above", 1)
     return 0

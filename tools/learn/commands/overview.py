@@ -23,7 +23,9 @@ def describe_tests(state: project.TestState) -> tuple[str, str]:
 
 
 def exercise_step(states: dict[Exercise, State]) -> dict[str, str]:
-    """The next command for the exercises, and what it does: a chapter that was started, or else the next one."""
+    """The next command for the exercises, and what it does: a chapter that was started, or else the next
+    one.
+    """
     for exercise, state in states.items():
         number = exercise.number
         if not exercise.exists or not exercise.started or state.words == "passed":
@@ -31,9 +33,7 @@ def exercise_step(states: dict[Exercise, State]) -> dict[str, str]:
         if state.exercise:
             hint = f"./learn hint {number} {state.exercise}"
             return {hint: "a hint", f"./learn check {number}": "is it right now?"}
-        return {
-            f"./learn check {number}": "is your kernel right? if not, where is it wrong?"
-        }
+        return {f"./learn check {number}": "is your kernel right? if not, where is it wrong?"}
     for exercise in states:
         if exercise.exists and not exercise.started:
             effect = "write the kernels yourself: a copy with blanks"
@@ -101,7 +101,9 @@ def as_data(
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
-    """Prints the map: for every chapter its exercises, whether it is built, its last tests; then what to do next."""
+    """Prints the map: for every chapter its exercises, whether it is built, its last tests; then what to do
+    next.
+    """
     preset, why = machine.choose_preset(None)
     tests = project.test_states(preset)
     build = project.build_folder(preset)
@@ -110,9 +112,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     if args.json:
         write_json(args.json, as_data(preset, tests, states))
     titles = {
-        exercise: textwrap.shorten(
-            exercise.chapter.title, LONGEST_TITLE, placeholder=" .."
-        )
+        exercise: textwrap.shorten(exercise.chapter.title, LONGEST_TITLE, placeholder=" ..")
         for exercise in every
     }
     widest = max(map(len, titles.values()))

@@ -89,9 +89,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     console.say()
 
     words = [
-        f"--{name.replace('_', '-')}"
-        for name in ("exercise", "large", "no_simulator")
-        if getattr(args, name)
+        f"--{name.replace('_', '-')}" for name in ("exercise", "large", "no_simulator") if getattr(args, name)
     ]
     words += ["--json", args.json] if args.json else []
     words += ["--simulator-only", no_gpu] if no_gpu else []
@@ -107,9 +105,7 @@ def script_of(chapter: project.Chapter) -> Path:
     script = chapter.path / "profile.sh"
     if not script.is_file():
         name = project.shown(script)
-        raise LearnError(
-            f"there is no {name}: chapter {chapter.number} has no profile", 2
-        )
+        raise LearnError(f"there is no {name}: chapter {chapter.number} has no profile", 2)
     return script
 
 
@@ -118,6 +114,4 @@ def run_script(chapter: project.Chapter, words: list[str], env: dict[str, str]) 
     script = script_of(chapter)
     sys.stdout.flush()
     env = {**os.environ, "PYTHON": sys.executable, **env}
-    return subprocess.run(
-        ["bash", str(script), *words], env=env, check=False
-    ).returncode
+    return subprocess.run(["bash", str(script), *words], env=env, check=False).returncode

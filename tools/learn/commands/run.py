@@ -96,16 +96,12 @@ def write_json(name: str, data: object) -> None:
         write_whole(Path(name), text)
 
 
-def check_run_arguments(
-    args: argparse.Namespace, chapters: list[project.Chapter]
-) -> None:
+def check_run_arguments(args: argparse.Namespace, chapters: list[project.Chapter]) -> None:
     """LearnError if the run cannot succeed, before anything is installed, built or written."""
     for path in {path: None for c in chapters for path in c.inputs().values()}:
         if not path.is_file():
             name = project.shown(path)
-            raise LearnError(
-                f"{name} is missing: `git checkout -- {name}` restores it", 2
-            )
+            raise LearnError(f"{name} is missing: `git checkout -- {name}` restores it", 2)
     refuse_json(args.json)
 
 
@@ -118,16 +114,15 @@ def run_chapter(
     variants: str,
     options: list[str],
 ) -> tuple[int, dict | None]:
-    """Runs the variants of a chapter that support an element type. Returns the exit status, and the JSON if any.
+    """Runs the variants of a chapter that support an element type. Returns the exit status, and the JSON if
+    any.
 
     @param folder   for the JSON
     @param options  more words for the program; LearnError if it refuses them
     """
     program = project.executable(chapter, preset)
     if not project.built(chapter, preset):
-        raise LearnError(
-            f"{project.shown(program)} is missing: the build did not produce it", 1
-        )
+        raise LearnError(f"{project.shown(program)} is missing: the build did not produce it", 1)
     result = folder / f"{chapter.name}{dtype}.{preset}.json"
     on_default_input = not any(word.split("=")[0] in INPUTS for word in options)
 
@@ -197,9 +192,7 @@ def run_on_simulator(
     missing = for_other_gpus(data)
     console.say(f"   not for this GPU: {', '.join(missing)}")
     setup.build(console, "sim", [chapter.executable])
-    status, simulated = run_chapter(
-        console, chapter, dtype, "sim", folder, ",".join(missing), options
-    )
+    status, simulated = run_chapter(console, chapter, dtype, "sim", folder, ",".join(missing), options)
     kept = [v for v in data["variants"] if v["name"] not in missing]
     runs = [data | {"variants": kept}] if kept else []
     if simulated:
@@ -222,9 +215,7 @@ def make_report(runs: list[dict], folder: Path) -> str | None:
     for python in dict.fromkeys((*pythons, "/usr/bin/python3")):
         command = [python, "-m", "tools.report", str(data), str(page)]
         try:
-            done = subprocess.run(
-                command, env=env, capture_output=True, text=True, check=False
-            )
+            done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
         except OSError:
             continue
         if done.returncode == 0:
@@ -256,15 +247,11 @@ def main(console: Console, args: argparse.Namespace) -> int:
                 own_preset = "sim"
                 setup.build(console, "sim", [chapter.executable])
             for dtype in [asked_dtype] if asked_dtype else chapter.dtypes():
-                status, data = run_chapter(
-                    console, chapter, dtype, own_preset, Path(name), variants, options
-                )
+                status, data = run_chapter(console, chapter, dtype, own_preset, Path(name), variants, options)
                 statuses.append((status, chapter))
                 more = [data] if data else []
                 if data and data["backend"] == "cuda" and for_other_gpus(data):
-                    status, more = run_on_simulator(
-                        console, chapter, dtype, data, Path(name), options
-                    )
+                    status, more = run_on_simulator(console, chapter, dtype, data, Path(name), options)
                     statuses.append((status, chapter))
                 runs += more
         if runs:
@@ -290,10 +277,6 @@ def main(console: Console, args: argparse.Namespace) -> int:
         raise LearnError(f"{what} {names}: see above", 1 if wrong else bad[0][0])
     first = chapters[0]
     exercise = Exercise(first)
-    step = (
-        "check" if exercise.folder.is_dir() else "start" if exercise.exists else "test"
-    )
-    console.say(
-        f"next:   read chapters/{first.name}, then ./learn {step} {first.number}"
-    )
+    step = "check" if exercise.folder.is_dir() else "start" if exercise.exists else "test"
+    console.say(f"next:   read chapters/{first.name}, then ./learn {step} {first.number}")
     return 0

@@ -26,9 +26,7 @@ def exercise_number(word: str) -> int:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_chapter(parser)
-    parser.add_argument(
-        "--force", action="store_true", help="start over, as ./learn reset NN does"
-    )
+    parser.add_argument("--force", action="store_true", help="start over, as ./learn reset NN does")
 
 
 def back_up(console: Console, exercise: exercises.Exercise) -> None:
@@ -39,11 +37,7 @@ def back_up(console: Console, exercise: exercises.Exercise) -> None:
         number += 1
     kept = [shutil.copy2(file, f"{file}.{number}") for file in files]
     names = ", ".join(project.shown(Path(name)) for name in kept)
-    console.say(
-        f"your file is kept as {names}"
-        if len(kept) == 1
-        else f"your files are kept as {names}"
-    )
+    console.say(f"your file is kept as {names}" if len(kept) == 1 else f"your files are kept as {names}")
 
 
 def write_blanks(console: Console, exercise: exercises.Exercise) -> None:

@@ -1,4 +1,6 @@
-"""./learn test: builds everything and runs ctest without what takes long, or with --pytorch the tests of the operators for PyTorch."""
+"""./learn test: builds everything and runs ctest without what takes long, or with --pytorch the tests of the
+operators for PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -100,9 +102,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     if args.chapters:
         command += [f"--area={project.test_label(chapter)}" for chapter in chapters]
     reader = phases.CtestReader()
-    status, phase = phases.execute(
-        console, "test", command, reader, shown=environments.as_typed(command)
-    )
+    status, phase = phases.execute(console, "test", command, reader, shown=environments.as_typed(command))
     if reader.failed:
         for name in reader.failed:
             console.say(f"   {console.paint('failed', 'red')}  {name}")
@@ -113,9 +113,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
         raise LearnError(f"there are no tests{of}", 1)
     if status != 0:
         console.say("\n".join(phase.output[-15:]))
-        raise LearnError(
-            f"ctest ended with status {status}: see its last lines above", 1
-        )
+        raise LearnError(f"ctest ended with status {status}: see its last lines above", 1)
     skipped = f", {len(reader.skipped)} skipped" if reader.skipped else ""
     if reader.unchanged:
         console.say(reader.unchanged, "dim")

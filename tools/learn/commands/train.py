@@ -89,9 +89,7 @@ def show(console: Console, results: list[dict]) -> None:
             line += f"   {result['peak_bytes'] / 2**30:.2f} GiB"
         console.say(line)
     for result in results:
-        shown = (
-            c if c.isprintable() or c == "\n" else "\ufffd" for c in result["sample"]
-        )
+        shown = (c if c.isprintable() or c == "\n" else "\ufffd" for c in result["sample"])
         console.say(f"\n{result['run']} writes:\n{''.join(shown)}", "dim")
 
 

@@ -26,9 +26,7 @@ MOST_CHARACTERS = 50_000_000  # after which they are taken to print forever
 def add_own(parser: argparse.ArgumentParser) -> None:
     setup.add_preset(parser)
     setup.add_no_install(parser)
-    parser.add_argument(
-        "--json", metavar="FILE", help="file for the result ('-': standard output)"
-    )
+    parser.add_argument("--json", metavar="FILE", help="file for the result ('-': standard output)")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +37,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 @dataclass
 class Reader:
-    """Shows the output of a chapter's program: the first lines that the kernels print, and all of the table."""
+    """Shows the output of a chapter's program: the first lines that the kernels print, and all of the
+    table.
+    """
 
     table: str  # how the table begins, which comes last
     begin: Callable[[], None]  # called before the first line is shown
@@ -94,7 +94,8 @@ def run(
     options: list[str],
     begin: Callable[[], None],
 ) -> tuple[int, dict | None]:
-    """Runs the program, its blocks in order. Returns its exit status and its JSON, if any. LearnError if it cannot run.
+    """Runs the program, its blocks in order. Returns its exit status and its JSON, if any. LearnError if it
+    cannot run.
 
     @param begin  called before the first line of its output is shown
     """

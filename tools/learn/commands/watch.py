@@ -37,9 +37,7 @@ def add_own(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="watch your answer to exercise N, with the solutions of all others, as check tests it",
     )
-    parser.add_argument(
-        "--variant", metavar="V", help="which kernel; default: the chapter's last"
-    )
+    parser.add_argument("--variant", metavar="V", help="which kernel; default: the chapter's last")
     parser.add_argument(
         "--block",
         action="append",
@@ -65,12 +63,8 @@ def add_own(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         help="a prepared view: the moment that the lesson speaks of",
     )
-    parser.add_argument(
-        "--out", metavar="FILE", help="the page; default: build/watch/NN_variant.html"
-    )
-    parser.add_argument(
-        "--no-open", action="store_true", help="do not open the page in a browser"
-    )
+    parser.add_argument("--out", metavar="FILE", help="the page; default: build/watch/NN_variant.html")
+    parser.add_argument("--no-open", action="store_true", help="do not open the page in a browser")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +77,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse(args: argparse.Namespace, chapter: project.Chapter) -> None:
-    """LearnError if the options contradict one another, or the page cannot be written, before anything is built."""
+    """LearnError if the options contradict one another, or the page cannot be written, before anything is
+    built.
+    """
     if args.view is not None:
         others = {
             "--variant": args.variant,
@@ -99,18 +95,14 @@ def refuse(args: argparse.Namespace, chapter: project.Chapter) -> None:
                 2,
             )
     if args.at and args.blocks:
-        raise LearnError(
-            "--at chooses the block that writes the element: leave out --block", 2
-        )
+        raise LearnError("--at chooses the block that writes the element: leave out --block", 2)
     if args.at and chapter.has_ranks:
         raise LearnError(
             f"--at {args.at}: each rank of chapter {chapter.number} has a slice of a tensor: leave out --at",
             2,
         )
     if args.input is not None and args.options:
-        raise LearnError(
-            f"--input {args.input} is an input: leave out {shlex.join(args.options)}", 2
-        )
+        raise LearnError(f"--input {args.input} is an input: leave out {shlex.join(args.options)}", 2)
     if args.out:
         refuse_file("--out", args.out)
 
@@ -304,9 +296,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
         folder = Path(name)
         if view:
             path = page_of(args, chapter, f"view_{view.number}")
-            run, size = watching.write_view(
-                console, view, program, folder, path, "watch"
-            )
+            run, size = watching.write_view(console, view, program, folder, path, "watch")
         else:
             request = watching.Request(program, variant, options, blocks)
             path = page_of(args, chapter, variant)

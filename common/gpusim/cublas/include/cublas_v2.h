@@ -1,13 +1,13 @@
 /// @file
 /// The simulator's `<cublas_v2.h>`: strided batched GEMMs in fp32, and in fp16 and bf16 with sums in fp32.
 ///
-/// The host computes them with Eigen. Their traffic is counted as the minimum for a GEMM: each element of A and B is
-/// read once, each element of C is written once. The kernels of cuBLAS divide C into tiles and read A and B again
-/// for each tile, so the counters on a GPU are higher.
+/// The host computes them with Eigen. Their traffic is counted as the minimum for a GEMM: each element of A
+/// and B is read once, each element of C is written once. The kernels of cuBLAS divide C into tiles and read
+/// A and B again for each tile, so the counters on a GPU are higher.
 ///
-/// Names and numbers are those of cuBLAS, and so is column-major order: element (row, column) of a matrix is at
-/// [row + column * ld]. Whatever is not supported here returns CUBLAS_STATUS_NOT_SUPPORTED: beta other than 0,
-/// CUBLAS_OP_C, matrices of a batch that overlap, TF32, other types.
+/// Names and numbers are those of cuBLAS, and so is column-major order: element (row, column) of a matrix is
+/// at [row + column * ld]. Whatever is not supported here returns CUBLAS_STATUS_NOT_SUPPORTED: beta other
+/// than 0, CUBLAS_OP_C, matrices of a batch that overlap, TF32, other types.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -54,7 +54,8 @@ cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_
                                          long long strideB, const float* beta, float* C, int ldc,
                                          long long strideC, int batchCount);
 
-/// The same for matrices that are all of one type. alpha and beta are float; sums are fp32 and are rounded once.
+/// The same for matrices that are all of one type. alpha and beta are float; sums are fp32 and are rounded
+/// once.
 cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transa,
                                           cublasOperation_t transb, int m, int n, int k, const void* alpha,
                                           const void* A, cudaDataType Atype, int lda, long long strideA,

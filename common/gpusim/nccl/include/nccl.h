@@ -1,12 +1,14 @@
 /// @file
 /// The simulator's `<nccl.h>`: sends, receives and all-gathers between processes that mpirun has started.
 ///
-/// Names and numbers are those of NCCL. Data travels over MPI; the bytes of each link are counted (gpusim::take_links()).
-/// A call, or the outermost ncclGroupEnd(), returns when all of its transfers are complete: the simulator's streams run
-/// everything at once. Ranks that wait for each other in a circle, for one that has left, or with sizes that do not match
-/// get ncclInvalidUsage, and ncclGetLastError() says in one line who waits for what. On GPUs, such programs hang.
+/// Names and numbers are those of NCCL. Data travels over MPI; the bytes of each link are counted
+/// (gpusim::take_links()). A call, or the outermost ncclGroupEnd(), returns when all of its transfers are
+/// complete: the simulator's streams run everything at once. Ranks that wait for each other in a circle, for
+/// one that has left, or with sizes that do not match get ncclInvalidUsage, and ncclGetLastError() says in
+/// one line who waits for what. On GPUs, such programs hang.
 ///
-/// All ranks of a communicator are those of MPI_COMM_WORLD, on one host. The program has called MPI_Init_thread().
+/// All ranks of a communicator are those of MPI_COMM_WORLD, on one host. The program has called
+/// MPI_Init_thread().
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -83,8 +85,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t ncclMemAlloc(void** address, std::size_t bytes);
 /// ncclInvalidUsage if some of the memory is still registered.
 ncclResult_t ncclMemFree(void* address);
-/// Lets NCCL copy from this memory and to it without a buffer in between. The simulator has no such buffers: what it checks is
-/// that memory is registered once and no longer than it exists.
+/// Lets NCCL copy from this memory and to it without a buffer in between. The simulator has no such buffers:
+/// what it checks is that memory is registered once and no longer than it exists.
 ncclResult_t ncclCommRegister(ncclComm_t comm, void* address, std::size_t bytes, void** handle);
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle);
 
