@@ -291,7 +291,8 @@ def run(preset: str, build: Path, tests: list[Test], words: list[str]) -> int:
     again = [t for t in tests if t.name not in states or not memory.knows(t)]
     if before := len(tests) - len(again):
         print(
-            f"{before} of {len(tests)} tests had passed on the same files: not run again (FA_TEST_AGAIN=1 runs them)",
+            f"{before} of {len(tests)} tests had passed on the same files: not run again (FA_TEST_AGAIN=1 "
+            f"runs them)",
             flush=True,
         )
     if not again:
@@ -338,7 +339,8 @@ def main(arguments: list[str]) -> int:
     )
     if shown.returncode != 0:
         raise error(
-            f"ctest --preset {args.preset} cannot list the tests: {(shown.stderr or shown.stdout).strip()[-300:]}"
+            f"ctest --preset {args.preset} cannot list the tests: "
+            f"{(shown.stderr or shown.stdout).strip()[-300:]}"
         )
     every = tests_of(json.loads(shown.stdout))
     if wrong := problems(every):

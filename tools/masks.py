@@ -179,13 +179,13 @@ def _write_lengths(options) -> str:
         lengths = draw_lengths(options.batch, *drawn)
         write_npy(options.out, "i4", (options.batch,), lengths)
         share = sum(lengths) / (max(lengths) * len(lengths))
-        return f"{len(lengths)} sequences of {min(lengths)} to {max(lengths)} keys: {share:.1%} of a batch padded to the longest"
+        return f"{len(lengths)} sequences of {min(lengths)} to {max(lengths)} keys: {share:.1%} of a batch padded to the longest"  # noqa: E501
     count = -(-options.seq // options.shortest)
     numbers = documents(options.seq, draw_lengths(count, *drawn))
     write_npy(options.out, "i4", (options.seq,), numbers)
     sizes = [numbers.count(number) for number in range(numbers[-1] + 1)]
     seen = sum(size * size for size in sizes) / options.seq**2
-    return f"{len(sizes)} documents of {min(sizes)} to {max(sizes)} tokens; a query sees {seen:.4g} of the keys on average"
+    return f"{len(sizes)} documents of {min(sizes)} to {max(sizes)} tokens; a query sees {seen:.4g} of the keys on average"  # noqa: E501
 
 
 def main(words: list[str] | None = None) -> int:

@@ -119,7 +119,8 @@ class ChapterLibrary:
         wanted = torch.version.cuda and int(torch.version.cuda.split(".")[0])
         if wanted and built > 0 and built != wanted:
             raise RuntimeError(
-                f"{path} was built with CUDA {built} and PyTorch with CUDA {torch.version.cuda}: with an nvcc {wanted}, {how}"
+                f"{path} was built with CUDA {built} and PyTorch with CUDA {torch.version.cuda}: with an "
+                f"nvcc {wanted}, {how}"
             )
         problem = ctypes.POINTER(FaAttention)
         library.fa_error.restype = ctypes.c_char_p

@@ -46,7 +46,8 @@ def require_readable(name: str, tensor: torch.Tensor) -> None:
         raise ValueError(f"{name} has the shape {_listed(tensor.shape)}: head_dim must be at least 1")
     if not rows_are_whole(tensor):
         raise ValueError(
-            f"{name} has the strides {list(tensor.stride())}: the last must be 1 and the others multiples of {ALIGNMENT} bytes,"
+            f"{name} has the strides {list(tensor.stride())}: the last must be 1 and the others multiples of "
+            f"{ALIGNMENT} bytes,"
             f" pass {name}.contiguous()"
         )
 
@@ -65,12 +66,14 @@ def require_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: fl
         )
     if q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
         raise ValueError(
-            f"query has the shape {_listed(q.shape)} and key {_listed(k.shape)}: batch and head_dim must be the same"
+            f"query has the shape {_listed(q.shape)} and key {_listed(k.shape)}: batch and head_dim must be "
+            f"the same"
         )
     heads, kv_heads = q.shape[1], k.shape[1]
     if heads != kv_heads and (kv_heads == 0 or heads % kv_heads != 0):
         raise ValueError(
-            f"query has {heads} heads and key {kv_heads}: the heads of query must be a multiple of those of key"
+            f"query has {heads} heads and key {kv_heads}: the heads of query must be a multiple of those of "
+            f"key"
         )
     if not (math.isfinite(scale) and scale > 0):
         raise ValueError(f"scale is {scale}: it must be a finite number above 0")

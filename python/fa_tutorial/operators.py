@@ -258,7 +258,8 @@ class _AttentionBackward(_Function):
     @staticmethod
     def backward(ctx, *_):
         raise NotImplementedError(
-            "the backward pass of attention has no gradient of its own: leave create_graph=True and a second torch.func.grad out"
+            "the backward pass of attention has no gradient of its own: leave create_graph=True and a second "
+            "torch.func.grad out"
         )
 
 
@@ -273,7 +274,8 @@ def _autograd_of(operator, function: type[_Function]):
         tensors = [x for x in args if isinstance(x, torch.Tensor)]
         if any(unpack_dual(x).tangent is not None for x in tensors):
             raise NotImplementedError(
-                "attention has no derivative in forward mode: use one in reverse mode, as backward(), torch.func.vjp and jacrev do"
+                "attention has no derivative in forward mode: use one in reverse mode, as backward(), "
+                "torch.func.vjp and jacrev do"
             )
         if not torch.is_grad_enabled() or not _any_gradient(*tensors):
             return _below_autograd(operator, args)

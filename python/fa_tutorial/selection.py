@@ -86,7 +86,8 @@ def variants() -> list[str]:
             names += [f"{chapter[:2]}/{variant}" for variant in variants_of(chapter)]
     if not names:
         raise FileNotFoundError(
-            f"no chapter is built in {builds.build_folder()}: (cd {builds.checkout()} && ./learn run) builds all"
+            f"no chapter is built in {builds.build_folder()}: (cd {builds.checkout()} && ./learn run) builds "
+            f"all"
         )
     return names
 

@@ -141,5 +141,6 @@ def run(
         except OSError as error:
             path = builds.program(chapter)
             raise RuntimeError(
-                f"{path} wrote no {' and '.join(f'{name}.npy' for name in names)}: {builds.how_to_build(path, chapter)}"
+                f"{path} wrote no {' and '.join(f'{name}.npy' for name in names)}: "
+                f"{builds.how_to_build(path, chapter)}"
             ) from error

@@ -32,9 +32,12 @@ SHAPES = {
         "--heads 1 --seq-q 20 --seq-k 800 --head-dim 32",  # more keys than shared memory holds
     ),
     "AttentionBackward": (
-        "--variant mma_fused,mma_pipelined,mma_deterministic --dtype bf16 --heads 1 --seq-q 200 --seq-k 150 --head-dim 32",
+        (
+            "--variant mma_fused,mma_pipelined,mma_deterministic --dtype bf16 --heads 1 --seq-q 200 --seq-k 150 "
+            "--head-dim 32"
+        ),
         "--variant fp32_two_kernels,fp32_fused --heads 1 --seq-q 130 --seq-k 130 --head-dim 32",
-        "--variant mma_deterministic --dtype bf16 --heads 1 --seq-q 200 --seq-k 3 --head-dim 32 --causal",  # a block without keys
+        "--variant mma_deterministic --dtype bf16 --heads 1 --seq-q 200 --seq-k 3 --head-dim 32 --causal",  # a block without keys  # noqa: E501
     ),
 }
 # Shapes of chapters whose barriers need more than those of their problem; all variants, if a shape names
@@ -44,13 +47,14 @@ MORE_SHAPES = {
         "--variant final --heads 1 --seq-q 200 --seq-k 3 --head-dim 128 --causal",  # a block without keys
     ),
     "08_backward": (
-        "--variant mma_fused,mma_deterministic --dtype bf16 --heads 1 --seq-q 130 --seq-k 40 --head-dim 128",  # warps share keys
+        "--variant mma_fused,mma_deterministic --dtype bf16 --heads 1 --seq-q 130 --seq-k 40 --head-dim 128",  # warps share keys  # noqa: E501
     ),
 }
 PROBLEM = re.compile(r"Chapter<(\w+)>")
 BARRIER = re.compile(r"(__syncthreads|barrier_cluster_wait)\(\);")
 OF_CLUSTER = re.compile(
-    r"(address is .* which may have ended|no thread has initialised .*: no barrier of the cluster comes before"
+    r"(address is .* which may have ended|no thread has initialised .*: no barrier of the cluster comes "
+    r"before"
     r"|arrives at the cluster's barrier a second time)"
 )
 RACE = re.compile(r"Race reported between .*? at (\S+):(\d+)(?: \(from [^)]+\))? and .*? at (\S+):(\d+)")

@@ -24,11 +24,11 @@ ptxas info    : Used 255 registers, used 1 barriers
 # Its messages about wgmma come before all others, with one code for each reason.
 SERIALIZED = """\
 ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient register resources for the wgmma pipeline in the function '_ZN2fa4slowILi64EEEvPf'
-"""
+"""  # noqa: E501
 INJECTED = """\
 ptxas info    : (C7519) warpgroup.arrive is injected in around line 1389 by compiler to allow use of registers in GMMA in function '_ZN2fa4slowILi64EEEvPf'
 ptxas info    : (C7520) warpgroup.wait is injected in around line 7 by compiler to allow use of registers defined by GMMA in function '_ZN2fa4slowILi64EEEvPf'
-"""
+"""  # noqa: E501
 NO_SPILL = REPORT.replace("16 bytes stack", "0 bytes stack").replace(
     "12 bytes spill stores, 20", "0 bytes spill stores, 0"
 )

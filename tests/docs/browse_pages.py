@@ -48,7 +48,7 @@ PRINTED = """(() => {
     const cut = [...document.querySelectorAll("body *")].filter(element => shown(element) &&
         element.scrollWidth > element.clientWidth + 1 && !["visible", "clip"].includes(getComputedStyle(element).overflowX));
     return [...menu.map(element => `printed: ${name(element)}`), ...cut.map(element => `cut off: ${name(element)}`)];
-})()"""
+})()"""  # noqa: E501
 
 
 def trouble_in(browser: chromium.Browser) -> list[str]:

@@ -22,7 +22,7 @@ def body(file: str, name: str) -> str:
 
 class Atom(unittest.TestCase):
     def test_offsets_are_those_of_the_kernel(self):
-        formula = re.search(r"offset\(int row, int col\) \{\s*return (.+);", source("tma.cuh"))[1]  # fmt: skip
+        formula = re.search(r"offset\(int row, int col\) \{\s*return (.+);", source("tma.cuh"))[1]  # fmt: skip  # noqa: E501
         formula = formula.replace("/", "//")
         for rows in (64, 80, 128):
             offsets = set()

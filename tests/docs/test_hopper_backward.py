@@ -71,7 +71,10 @@ class Operands(unittest.TestCase):
         cycles = total // drawn.BYTES_PER_CYCLE
         self.assertEqual((reads["S"], reads["dV"]), (reads["dP"], reads["dK"]))
         for words in (
-            f"S and dP read {reads['S'] // 1024} KiB each, dV and dK {reads['dV'] // 1024}, and dQ {reads['dQ'] // 1024};",
+            (
+                f"S and dP read {reads['S'] // 1024} KiB each, dV and dK {reads['dV'] // 1024}, and dQ "
+                f"{reads['dQ'] // 1024};"
+            ),
             f"${parts} = {total // 1024}$ KiB",
             f"{cycles} cycles. The products take {5 * sizes.cycles}.",
             f"it is {(total - extra) // 1024} KiB, {(total - extra) // 128} cycles",

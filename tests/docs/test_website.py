@@ -104,7 +104,7 @@ class PagesTest(FolderTest):
             [front](../../README.md#a-b-c) [here](#one) [file](../../common/x.cuh) [web](https://example.org/a_b) [folder](../../common)
 
             ## One
-            """)
+            """)  # noqa: E501
         self.assertIn('href="index.html#index-a-b-c"', text)
         self.assertIn('href="chapter_01_a.html#chapter_01_a-one"', text)
         self.assertIn('href="files/common/x.cuh.txt"', text)
@@ -371,7 +371,7 @@ class FilterTest(unittest.TestCase):
 
 class FinishTest(unittest.TestCase):
     def test_headings(self):
-        page = '<div class="title">T</div><div class="contents"><div class="toc"><h3>Table of Contents</h3></div>'
+        page = '<div class="title">T</div><div class="contents"><div class="toc"><h3>Table of Contents</h3></div>'  # noqa: E501
         page += "<h1>A</h1><h2>B</h2>"
         text = finish.finished(page)
         self.assertIn('<h1 class="title">T</h1>', text)
@@ -468,7 +468,7 @@ class AuditTest(FolderTest):
               @media print { html { color-scheme: light } div { width: auto !important; overflow: visible !important } }
             </style><body><h1>A</h1><h2>B</h2><p>text</p><div style="overflow-x: auto"><div style="width: 800px">wide</div></div>
             </body></html>
-            """,
+            """,  # noqa: E501
         )
         with chromium.Browser() as browser:
             self.assertEqual(browse_pages.complaints_about(browser, page, None), [])

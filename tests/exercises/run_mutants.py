@@ -179,7 +179,8 @@ def run(build: Path, chapter: project.Chapter) -> int:
     print(*problems[: len(problems) - (len(cases) - named)], sep="\n", end="")
     mutants = sum(bool(case.caught_by) for case in cases)
     print(
-        f"{chapter.name}: {named} of {len(cases)} wrong answers lead to the exercise that they were planted in "
+        f"{chapter.name}: {named} of {len(cases)} wrong answers lead to the exercise that they were planted "
+        f"in "
         f"({len(cases) - mutants} blanks, {mutants} mutants; {time.monotonic() - started:.0f} s)"
     )
     return len(problems)

@@ -238,7 +238,8 @@ class HostFunctions(unittest.TestCase):
     def test_the_headers_of_cuda(self) -> None:
         """They exist, and go together with those of C and C++, whichever comes first."""
         names = (
-            "builtin_types cooperative_groups cooperative_groups/reduce cooperative_groups/scan cuda cudaTypedefs"
+            "builtin_types cooperative_groups cooperative_groups/reduce cooperative_groups/scan cuda "
+            "cudaTypedefs"
             " cuda_bf16 cuda_fp16 cuda_pipeline cuda_profiler_api cuda_runtime cuda_runtime_api"
             " device_atomic_functions device_functions device_launch_parameters driver_types host_defines"
             " math_constants math_functions mma vector_functions vector_types"

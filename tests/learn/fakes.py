@@ -160,7 +160,7 @@ elif name.startswith("ch"):
                 made.write(file.read())
     copy(special if os.path.exists(special) else f"{json}.json", words[words.index("--json") + 1])
     sys.exit(status)
-"""
+"""  # noqa: E501
 NAMES = [
     "sudo",
     "env",

@@ -240,9 +240,11 @@ class SheetTest(InAChapter):
         sheet, first = "exercises.toml: ", "exercises.toml: exercise 1"
         wrong = f"{first}: wrong answer 1"
         keys = (
-            "inputs, files, try, limit_tiles, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, limit_barriers, limit_shuffles, limit_votes, "
+            "inputs, files, try, limit_tiles, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, "
+            "limit_barriers, limit_shuffles, limit_votes, "
             "limit_over_waited, limit_wavefronts, least_named_barriers, least_votes_beside_products, "
-            "least_accesses_beside_products, least_arrivals_beside_products, least_kernels_beside_transfers, exercise, open"
+            "least_accesses_beside_products, least_arrivals_beside_products, least_kernels_beside_transfers, "
+            "exercise, open"
         )
         for message, text in {
             f"{sheet}`input` is unknown: the keys are {keys}": but("inputs", "input"),
@@ -256,7 +258,7 @@ class SheetTest(InAChapter):
             f"{first}: `hints` is missing": but('hints = ["Add.", "x + x"]', ""),
             f"{first} has no hints": but('"Add.", "x + x"', ""),
             f"{first}: `hints` must be a list of strings": but('["Add.", "x + x"]', "''"),
-            f"{first}: `hint` is unknown: the keys are number, minutes, hints, stub, only, variant, wrong, more, watch": but(
+            f"{first}: `hint` is unknown: the keys are number, minutes, hints, stub, only, variant, wrong, more, watch": but(  # noqa: E501
                 "hints", "hint"
             ),
             f"{first}: no input has `only`: --rows 9": but("number = 1", 'number = 1\nonly = "--rows 9"'),
@@ -1796,7 +1798,7 @@ class DiagnosisTest(unittest.TestCase):
         def told(own: list[str], one: str, other: str) -> diagnosis.Finding:
             message = (
                 f"Race reported between Async copy access by thread (32,0,0) at {one} and "
-                f'Read access by thread (4,0,0) at {other}\n    shared memory, sK, row 4, column 0 (byte 8 of "smem") '
+                f'Read access by thread (4,0,0) at {other}\n    shared memory, sK, row 4, column 0 (byte 8 of "smem") '  # noqa: E501
                 "in block (0,0,0): no __syncthreads() between the two"
             )
             race = {"kind": "race", "message": message, "count": 1, "own": own}
@@ -1908,7 +1910,10 @@ class DiagnosisTest(unittest.TestCase):
             said(reads(10, 290, 128), reads(10, 45, 128)),
             [
                 "your loads and stores touch 290 sectors of 32 bytes, the chapter's 45",
-                "your warps execute 10 load instructions, with 29 sectors each; the chapter's 10, with 4.5 each",
+                (
+                    "your warps execute 10 load instructions, with 29 sectors each; the chapter's 10, with 4.5 "
+                    "each"
+                ),
                 "do neighbouring lanes access neighbouring elements?",
             ],
         )
@@ -1918,7 +1923,10 @@ class DiagnosisTest(unittest.TestCase):
             said(reads(40, 640, 128), reads(10, 160, 512)),
             [
                 "your loads and stores touch 640 sectors of 32 bytes, the chapter's 160",
-                "your warps execute 40 load instructions, with 16 sectors each; the chapter's 10, with 16 each",
+                (
+                    "your warps execute 40 load instructions, with 16 sectors each; the chapter's 10, with 16 "
+                    "each"
+                ),
                 narrower,
             ],
         )
@@ -1943,7 +1951,10 @@ class DiagnosisTest(unittest.TestCase):
         self.assertEqual(
             details[1:],
             [
-                "your warps execute 30 load instructions, with 16 sectors each; the chapter's 10, with 16 each",
+                (
+                    "your warps execute 30 load instructions, with 16 sectors each; the chapter's 10, with 16 "
+                    "each"
+                ),
                 "you read k more often: 12288 bytes, the chapter's kernel 4096",
             ],
         )
@@ -1971,8 +1982,14 @@ class DiagnosisTest(unittest.TestCase):
         self.assertEqual(
             finding.details,
             [
-                "tiles (0, 2), (1, 2), (2, 0) and 1 more of 128 queries and 64 keys are empty, and the kernel visits them",
-                "tiles (0, 1) and (1, 0) of 128 queries and 64 keys are full, and the kernel evaluates the mask for every score of them",
+                (
+                    "tiles (0, 2), (1, 2), (2, 0) and 1 more of 128 queries and 64 keys are empty, and the "
+                    "kernel visits them"
+                ),
+                (
+                    "tiles (0, 1) and (1, 0) of 128 queries and 64 keys are full, and the kernel evaluates the "
+                    "mask for every score of them"
+                ),
             ],
         )
         finding = explain([kinds("pfe", "fpe", "eep", read=128)])

@@ -561,7 +561,8 @@ class DocsTest(LearnTest):
 
     def test_errors_are_one_line(self):
         self.builder(
-            "import sys\nprint('x.hpp:3: warning: @param z', flush=True)\nsys.exit('docs: Doxygen has warnings: see above')"
+            "import sys\nprint('x.hpp:3: warning: @param z', flush=True)\nsys.exit('docs: Doxygen has "
+            "warnings: see above')"
         )
         done = self.docs()
         self.assert_one_line(done, 1, "the site was not made: Doxygen has warnings: see above")

@@ -150,7 +150,8 @@ class ElementsTest(unittest.TestCase):
         first += [[None, 0, 0] for col in range(32, 64)]
         self.assertEqual(
             self.problem([first, self.right[1]]),
-            "load<64>: row 0 of the tile: columns 32 to 63 are never written, columns 0 to 31 are written by 2 threads",
+            "load<64>: row 0 of the tile: columns 32 to 63 are never written, columns 0 to 31 are written by "
+            "2 threads",
         )
         self.assertIn("(2 of 2 rows are like that)", self.problem([first, first]))
         one = [[None, 0, 0], *self.right[1][1:]]
@@ -380,7 +381,8 @@ class LookTest(unittest.TestCase):
         )
         self.assertIn(how, lines[1])
         self.assertIn(
-            "     8  0.1  1.1  2.1  3.1  0.3  1.3  2.3  3.3     8  0.2*  1.2*  2.2*  3.2*   0.3   1.3   2.3   3.3",
+            "     8  0.1  1.1  2.1  3.1  0.3  1.3  2.3  3.3     8  0.2*  1.2*  2.2*  3.2*   0.3   1.3   2.3  "
+            " 3.3",
             lines,
         )
         self.assertIn("exercise 2, row_for_b: right", lines)
@@ -470,7 +472,8 @@ class LookTest(unittest.TestCase):
         self.write("04", self.copy("04", exercise_3=own))
         text = " ".join(" ".join(self.look("04")).split())
         self.assertIn(
-            "exercise 3, load_tile<128, 64, 68>: row 0 of the tile: columns 32 to 63 are written by 2 threads",
+            "exercise 3, load_tile<128, 64, 68>: row 0 of the tile: columns 32 to 63 are written by 2 "
+            "threads",
             text,
         )
         self.assertIn("load_tile<32, 64, 65>: right load_tile<128", text)

@@ -94,7 +94,7 @@ else:
         print(text)
     elif "--json" in words:
         open(value_of("--json"), "w").write(text)
-"""
+"""  # noqa: E501
 
 
 def counters(reads: int, writes: int, atomics: int = 0) -> dict:

@@ -411,7 +411,7 @@ def race(folder: Path) -> Synthetic:
                 made.header["defects"].append(
                     {
                         "kind": "race",
-                        "message": "Race reported between Write access by thread (32,0,0) at race.cu:5 and Read"
+                        "message": "Race reported between Write access by thread (32,0,0) at race.cu:5 and Read"  # noqa: E501
                         " access by thread (0,0,0) at race.cu:6: no __syncthreads() between the two",
                         "event": read,
                         "rival_event": writes[1],
@@ -479,7 +479,7 @@ def slices(folder: Path, warps: int = 2, atomic: bool = False) -> Synthetic:
             made.header["defects"].append(
                 {
                     "kind": "race",
-                    "message": f"Race reported between Write access by thread (0,0,0) at slices.cu:{line_number} (from"
+                    "message": f"Race reported between Write access by thread (0,0,0) at slices.cu:{line_number} (from"  # noqa: E501
                     " slices.cu:15) and Read access by thread (1,0,0) at slices.cu:3 (from slices.cu:14): no"
                     " __syncwarp() or __syncthreads() between the two",
                     "event": accesses[0][own],
@@ -609,8 +609,9 @@ def early(folder: Path) -> Synthetic:
             made.header["defects"].append(
                 {
                     "kind": "wgmma",
-                    "message": "Wgmma error detected. Accumulator d[5] read at early.cu:4 before the wait, by thread"
-                    " (32,0,0) in block (0,0,0)\n    the product was issued at early.cu:2, and no wgmma_wait() has"
+                    "message": "Wgmma error detected. Accumulator d[5] read at early.cu:4 before the wait, by thread"  # noqa: E501
+                    " (32,0,0) in block (0,0,0)\n    the product was issued at early.cu:2, and no "
+                    "wgmma_wait() has"
                     " followed",
                     "event": event,
                     "site": made.site(4),

@@ -22,13 +22,13 @@ READY = """new Promise((done, fail) => {
   const wait = tries => document.documentElement.dataset.ready ? requestAnimationFrame(() => done(true))
     : tries ? setTimeout(wait, 5, tries - 1) : fail(new Error(document.getElementById("loading").textContent));
   wait(2000);
-})"""
+})"""  # noqa: E501
 PAGE_BYTES = 8_000_000
 LOAD_MS = 2000
 MOVE_MS = 50
 PRESS = """((key, shiftKey) => {
   (document.activeElement ?? document.body).dispatchEvent(new KeyboardEvent("keydown", {key, shiftKey, bubbles: true, cancelable: true}));
-})"""
+})"""  # noqa: E501
 CONTENT = "document.getElementById({!r}).textContent"
 
 
@@ -85,7 +85,8 @@ class WatchPageTest(unittest.TestCase):
         """@param x, y  in the element, from 0 to 1 or in pixels if larger"""
         box = self.browser.run(
             f"(box => [box.left, box.top, box.width, box.height])("
-            f"(e => (e.scrollIntoView({{block: 'center'}}), e.getBoundingClientRect()))(document.querySelector({selector!r})))"
+            f"(e => (e.scrollIntoView({{block: 'center'}}), "
+            f"e.getBoundingClientRect()))(document.querySelector({selector!r})))"
         )
         at = {
             "x": box[0] + (x if x > 1 else x * box[2]),
@@ -161,7 +162,8 @@ class LooksTest(WatchPageTest):
         self.assertIn("One pass over the 32 banks", self.text("explanation"))
         terms = self.browser.run(
             "[...document.querySelectorAll('[data-term]')].map(e => {"
-            " e.focus(); return [e.dataset.term, document.getElementById('explanation').textContent.length]; })"
+            " e.focus(); return [e.dataset.term, document.getElementById('explanation').textContent.length]; "
+            "})"
         )
         self.assertTrue(terms)
         for term, length in terms:
@@ -199,7 +201,7 @@ class NumbersTest(WatchPageTest):
                 shown = self.browser.run(
                     f"""(() => {{ const chooser = document.getElementById("metric");
                     chooser.value = "{metric}"; chooser.dispatchEvent(new Event("change"));
-                    return [...document.querySelectorAll(".heat[title]")].map(e => [e.previousSibling.textContent, e.title.split("; ")[0]]); }})()"""
+                    return [...document.querySelectorAll(".heat[title]")].map(e => [e.previousSibling.textContent, e.title.split("; ")[0]]); }})()"""  # noqa: E501
                 )
                 self.assertEqual(
                     {int(line): text for line, text in shown},
@@ -359,7 +361,7 @@ class FindingsTest(WatchPageTest):
         self.assertEqual(self.browser.run(own), "w0–1")
         visible = """(line => { const row = [...document.querySelectorAll("tr.ran")].find(e => e.querySelector(".line").textContent === line);
             const box = document.getElementById("source-holder").getBoundingClientRect(), own = row.getBoundingClientRect();
-            return own.top >= box.top && own.bottom <= box.bottom; })"""
+            return own.top >= box.top && own.bottom <= box.bottom; })"""  # noqa: E501
         # As many lines as fit are visible: with a low holder, the line of the instruction, not its caller.
         self.browser.run("document.getElementById('source-holder').style.maxHeight = '110px'")
         self.press("ArrowLeft")
@@ -370,7 +372,7 @@ class FindingsTest(WatchPageTest):
 
     def test_lines_and_their_calls(self):
         self.show("slices", synthetic.slices(self.folder))
-        title = "[...document.querySelectorAll('.heat[title]')].map(e => e.previousSibling.textContent + ': ' + e.title)"
+        title = "[...document.querySelectorAll('.heat[title]')].map(e => e.previousSibling.textContent + ': ' + e.title)"  # noqa: E501
         titles = self.browser.run(title)
         self.assertIn("3: 8 executions", titles)
         self.assertIn("14: 8 executions; in calls: 8", titles)
@@ -520,7 +522,8 @@ class CursorTest(WatchPageTest):
         self.show("two", made)
         self.assertIn("Defects1", self.text("summary"))
         self.browser.run(
-            "(e => { e.value = '1'; e.dispatchEvent(new Event('change')); })(document.getElementById('section'))"
+            "(e => { e.value = '1'; e.dispatchEvent(new Event('change')); "
+            "})(document.getElementById('section'))"
         )
         self.assertIn("second", self.text("summary"))
         self.assertIn("Defects0", self.text("summary"))
@@ -581,7 +584,8 @@ class CursorTest(WatchPageTest):
     def test_words_for_those_who_do_not_see(self):
         self.open("transpose")
         labels = self.browser.run(
-            "[...document.querySelectorAll('canvas:not([aria-hidden])')].map(e => e.getAttribute('aria-label'))"
+            "[...document.querySelectorAll('canvas:not([aria-hidden])')].map(e => "
+            "e.getAttribute('aria-label'))"
         )
         self.assertIn("Step 18 of 50", labels[0])
         self.assertIn("32 wavefronts where 1 would do", labels[1])

@@ -83,7 +83,8 @@ def check(ranks: int) -> bool:
             passed = checked["passed"] and worst <= 2
             fine = fine and passed
             print(
-                f"  {name:<12} {'ok' if passed else 'WRONG':<6} errors {worst:.2f} x those of one GPU   {options}"
+                f"  {name:<12} {'ok' if passed else 'WRONG':<6} errors {worst:.2f} x those of one GPU   "
+                f"{options}"
             )
     return fine
 
@@ -167,7 +168,8 @@ def main() -> int:
             kept["runs"].append({"options": options, "result": result})
             passes = "forward + backward" if backward else "forward"
             print(
-                f"\n{'causal' if causal else 'full'}, {passes}, {args.gpus} x {tokens} tokens, {result['device']}"
+                f"\n{'causal' if causal else 'full'}, {passes}, {args.gpus} x {tokens} tokens, "
+                f"{result['device']}"
             )
             print(f"  {'':<34} {'ms':>9} {'of ideal':>9} {'TFLOP/s':>9}")
             for variant in result["variants"]:

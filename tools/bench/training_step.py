@@ -195,7 +195,7 @@ def show(rows: list[dict]) -> None:
     for row in rows:
         told = "does not fit"
         if row["fits"]:
-            told = f"{row['median_ms']:8.2f} ms {row['tokens_per_second']:10,.0f} tokens/s {row['bytes'] / 2**30:6.2f} GiB"
+            told = f"{row['median_ms']:8.2f} ms {row['tokens_per_second']:10,.0f} tokens/s {row['bytes'] / 2**30:6.2f} GiB"  # noqa: E501
             if base:
                 told += f"  {base['median_ms'] / row['median_ms']:.3f} of {BASE}"
         print(f"{row['context']:6} {row['attention']:12} {told}", flush=True)

@@ -191,7 +191,7 @@ def butterfly() -> str:
         svg.text(x, y + 16, covers, 11)
         y += height + between
     y += height - between - 4
-    note = f"Orange: the lanes that differ from lane {lane:0{bits}b} at most in the bits used so far. Each holds the maximum of all of them."
+    note = f"Orange: the lanes that differ from lane {lane:0{bits}b} at most in the bits used so far. Each holds the maximum of all of them."  # noqa: E501
     svg.text(0, y, note, 12)
     svg.width = max(svg.width, left + len(values) * pitch + 170)  # texts do not count
     return svg.render("warp_max with eight lanes")
@@ -588,7 +588,10 @@ def outer() -> str:
         (
             "Each box is a block of 4 x 4 scores, and its number is the lane that owns it.",
             "Each thick frame is a copy of the grid of lanes.",
-            f"Lane {mine} (orange) makes the four green loads of 16 bytes and adds all 8 x 8 products to its scores.",
+            (
+                f"Lane {mine} (orange) makes the four green loads of 16 bytes and adds all 8 x 8 products to its "
+                f"scores."
+            ),
         )
     ):
         svg.text(left, y + 16 * number, line, 11)

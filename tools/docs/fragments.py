@@ -172,7 +172,7 @@ def transposed() -> str:
             y = top + row * HIGH + 12
             svg.text(x - 6, y, f"address: lane {row}", 8.5, "end")
     y = top + 8 * HIGH + 20
-    note = "Rows: keys, as V lies in shared memory. Columns: of the head. Number: the lane that receives the element."
+    note = "Rows: keys, as V lies in shared memory. Columns: of the head. Number: the lane that receives the element."  # noqa: E501
     svg.text(0, y, note, 11)
     svg.width = max(svg.width, 660)  # texts do not count
     return svg.render("A matrix of 8 x 8, plain and transposed")
@@ -205,8 +205,14 @@ def value_quarters() -> str:
     y = top + 16 * HIGH + 22
     _legend(svg, left, y, [f"quarter in v[{n}]" for n in range(4)])
     lines = (
-        "The left half of the tile is B for rO[ni]: {v[0], v[1]}. The right half is B for rO[ni + 1]: {v[2], v[3]}.",
-        f"Lane {MINE} supplies row {address(MINE)[0]} of the first quarter. It receives keys 2 and 3, 10 and 11 of columns 1 and 9.",
+        (
+            "The left half of the tile is B for rO[ni]: {v[0], v[1]}. The right half is B for rO[ni + 1]: {v[2], "
+            "v[3]}."
+        ),
+        (
+            f"Lane {MINE} supplies row {address(MINE)[0]} of the first quarter. It receives keys 2 and 3, 10 and "
+            f"11 of columns 1 and 9."
+        ),
     )
     for number, text in enumerate(lines, 1):
         svg.text(left, y + 18 * number, text, 11)
@@ -324,7 +330,7 @@ def banks() -> str:
         _banks(svg, x, top, name, layout(name, cols), cols, chunk)
     _bank_rows(svg, top)
     y = top + 8 * BANK_CELL + 18
-    note = f"Numbers are chunks: 8 columns, 16 bytes. Orange: what ldmatrix reads to load columns {8 * chunk} to {8 * chunk + 7} of 8 rows."
+    note = f"Numbers are chunks: 8 columns, 16 bytes. Orange: what ldmatrix reads to load columns {8 * chunk} to {8 * chunk + 7} of 8 rows."  # noqa: E501
     svg.text(0, y, note, 11)
     svg.width = max(svg.width, 720)
     return svg.render("The banks of eight rows")
@@ -425,7 +431,7 @@ def compared_copies(name: str, right: list[list[Chunk]], own: list[list[Chunk]])
                 place = row, cols * chunk
                 _cells(svg, x, top, place, text, colour, False, cols=cols, wrong=wrong)
     y = top + len(right) * HIGH + 22
-    note = "Rows and columns of the tile in shared memory. A box: 8 columns, 16 bytes. Empty: nothing is copied there."
+    note = "Rows and columns of the tile in shared memory. A box: 8 columns, 16 bytes. Empty: nothing is copied there."  # noqa: E501
     svg.text(24, y, note, 11)
     svg.box(24, y + 9, 10, 10, line=WRONG, thick=1.4)
     svg.text(39, y + 18, "differs from what belongs there", 11)

@@ -259,8 +259,14 @@ def full_empty() -> str:
         before = turn.left
     y += row + 14
     notes = (
-        "Blue marks: the producer starts a copy. Empty frames: a wait, with the barrier and the parity of the phase",
-        "that must be complete. The producer's first two waits, for parity 1, return at once. A phase of full[s] ends",
+        (
+            "Blue marks: the producer starts a copy. Empty frames: a wait, with the barrier and the parity of "
+            "the phase"
+        ),
+        (
+            "that must be complete. The producer's first two waits, for parity 1, return at once. A phase of "
+            "full[s] ends"
+        ),
         "when a tile has landed in stage s, a phase of empty[s] when all consumers have left it.",
     )
     for number, text in enumerate(notes):

@@ -151,11 +151,13 @@ def operands() -> str:
     total = len(listed) * time
     notes = (
         (
-            f"Purple: A, blue: B. Frames: {room // 1024} KiB, what {BYTES_PER_CYCLE} bytes per cycle deliver in the {time}"
+            f"Purple: A, blue: B. Frames: {room // 1024} KiB, what {BYTES_PER_CYCLE} bytes per cycle deliver "
+            f"in the {time}"
             " cycles of a product."
         ),
         (
-            f"Five products take {total} cycles, in which {total * BYTES_PER_CYCLE // 1024} KiB can pass. Their operands are"
+            f"Five products take {total} cycles, in which {total * BYTES_PER_CYCLE // 1024} KiB can pass. "
+            f"Their operands are"
             f" {read // 1024} KiB."
         ),
         (
@@ -248,11 +250,13 @@ def ds_path() -> str:
     y = top + 16 * cell + 60
     notes = (
         (
-            f"Lane {lane} has two queries of a key in each register, and stores them with one instruction. Rows of the panel are"
+            f"Lane {lane} has two queries of a key in each register, and stores them with one instruction. "
+            f"Rows of the panel are"
             " keys, so for dQ, whose rows are"
         ),
         (
-            "queries, A is transposed: the tensor cores read across the rows. A step of 16 keys is 16 rows, 2048 bytes. K, too,"
+            "queries, A is transposed: the tensor cores read across the rows. A step of 16 keys is 16 rows, "
+            "2048 bytes. K, too,"
             " has keys as rows."
         ),
     )

@@ -29,7 +29,8 @@ class Step:
 STEPS = (
     Step(
         "Options",
-        "Words become variants, a shape and files. A word that makes no sense ends the run: one line, status 2.",
+        "Words become variants, a shape and files. A word that makes no sense ends the run: one line, status "
+        "2.",
         "harness/*options.cpp",
         HARNESS,
         1,

@@ -368,7 +368,8 @@ def make_exercises(tree: Tree, folder: Path, arguments: str) -> Made:
         if not inside:
             raise BlockError(f"{arguments}:{at + 1}: {where} is in no function")
         parts.append(
-            f"**Exercise {region.number}**, `{inside}`, about {region.minutes} minutes. {escaped(region.task)}"
+            f"**Exercise {region.number}**, `{inside}`, about {region.minutes} minutes. "
+            f"{escaped(region.task)}"
         )
         hints = (f"{n}. {escaped(h)}" for n, h in enumerate(region.hints, 1))
         listed = "\n".join(hints)
@@ -697,9 +698,12 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
             break
     else:
         raise BlockError(
-            "must be FILE and one of speed, sectors, tflops, ms, steps, errors, choices, counters, copies, scaling,"
-            " agreement, standing, chapters, passes, soak, layouts, masks, large, ring, sanitizer, hazards, profile, step_times,"
-            " step_tokens, step_memory, longest_context, course, losses, sample and random_calls: see the top of tools/docs/lessons.py"
+            "must be FILE and one of speed, sectors, tflops, ms, steps, errors, choices, counters, copies, "
+            "scaling,"
+            " agreement, standing, chapters, passes, soak, layouts, masks, large, ring, sanitizer, hazards, "
+            "profile, step_times,"
+            " step_tokens, step_memory, longest_context, course, losses, sample and random_calls: see the "
+            "top of tools/docs/lessons.py"
         )
     folder = tree.root / "docs" / "results"
     try:
@@ -753,8 +757,10 @@ def make_views(tree: Tree, folder: Path, arguments: str) -> Made:
     page = os.path.relpath(tree.root / WATCHING, folder)
     other = "--rows 5" if int(arguments) < project.FIRST_ATTENTION_CHAPTER else "--causal"
     text = (
-        f"**Watch it run.** Each of these pages shows a recorded block of the chapter's kernels, solutions included, "
-        f"and opens at the moment in question ([how to read them]({page})). `./learn watch {arguments} {other}` "
+        f"**Watch it run.** Each of these pages shows a recorded block of the chapter's kernels, solutions "
+        f"included, "
+        f"and opens at the moment in question ([how to read them]({page})). `./learn watch {arguments} "
+        f"{other}` "
         f"records another input, `./learn watch {arguments} --exercise` your own kernels."
     )
     listed = [_view_text(view, page) for view in found]

@@ -37,7 +37,7 @@ def _boxes(svg, boxes, colour, opacity, thick=0.3):
     """Many rectangles of one colour. @param boxes  left, top, width and height of each"""
     path = "".join(f"M{x:g} {y:g}h{w:g}v{h:g}h{-w:g}z" for x, y, w, h in boxes)
     svg.parts.append(
-        f'<path d="{path}" fill="{colour}" fill-opacity="{opacity:g}" stroke="{GREY}" stroke-width="{thick:g}"/>'
+        f'<path d="{path}" fill="{colour}" fill-opacity="{opacity:g}" stroke="{GREY}" stroke-width="{thick:g}"/>'  # noqa: E501
     )
 
 
@@ -205,9 +205,15 @@ def philox_calls() -> str:
         " and ".join(map(str, calls_of_lane(MINE, transposed))) for transposed in (False, True)
     )
     lines = (
-        "A quarter of a 32 x 32 tile; the other quarters repeat the numbers. A number is the call of Philox that",
+        (
+            "A quarter of a 32 x 32 tile; the other quarters repeat the numbers. A number is the call of Philox "
+            "that"
+        ),
         "decides the element, a colour its place in the call's answer.",
-        f"Dark: what lane {MINE} holds. It needs calls {forward} in the forward pass, {backward} in the backward pass,",
+        (
+            f"Dark: what lane {MINE} holds. It needs calls {forward} in the forward pass, {backward} in the "
+            f"backward pass,"
+        ),
         "and in each the 32 x 32 tile has 16 elements of the lane for either call.",
     )
     for number, text in enumerate(lines):

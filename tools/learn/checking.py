@@ -27,7 +27,7 @@ SO_FAR = "right so far"  # another answer is wrong, and the rest of the tests ha
 class Stage:
     """How thoroughly an answer is tested."""
 
-    quick: bool  # one variant, and inputs of one size that are about the exercise: this compiles a fraction of the kernels
+    quick: bool  # one variant, and inputs of one size that are about the exercise: compiles fewer kernels
     limits: bool  # whether it must do with what the solution does with
 
 

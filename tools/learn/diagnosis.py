@@ -521,7 +521,10 @@ def _empty_tiles(attempt: Attempt) -> list[str]:
         return []
     are = "are" if len(at) > 1 else "is"
     return [
-        f"{_names_of(at)} {_size_of(tiles)} {are} empty: does the kernel visit what is empty, or a tile twice?"
+        (
+            f"{_names_of(at)} {_size_of(tiles)} {are} empty: does the kernel visit what is empty, or a tile "
+            f"twice?"
+        )
     ]
 
 
@@ -656,7 +659,10 @@ def _more_sectors(attempt: Attempt, solution: Attempt) -> list[str]:
     what = {"read": "load", "write": "store"}[way]
     mine, theirs = (_global(each, "requests")[way] for each in (attempt, solution))
     details = [
-        f"your loads and stores touch {_sectors(attempt)} sectors of 32 bytes, the chapter's {_sectors(solution)}"
+        (
+            f"your loads and stores touch {_sectors(attempt)} sectors of 32 bytes, the chapter's "
+            f"{_sectors(solution)}"
+        )
     ]
     if not (mine and theirs):
         return details
@@ -732,7 +738,10 @@ def _more_waits(attempt: Attempt, solution: Attempt) -> list[str]:
     waits = attempt.result.get("early_waits", {})
     where = f" at {max(waits, key=waits.get)}" if waits else ""
     return [
-        f"the wait{where} covers a group that nobody needs yet: another one, before its first use, would be enough",
+        (
+            f"the wait{where} covers a group that nobody needs yet: another one, before its first use, would be "
+            f"enough"
+        ),
         f"over-waited groups of copies or products: {own}, the chapter's kernel {most} (once for each warp)",
     ]
 

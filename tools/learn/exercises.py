@@ -102,7 +102,8 @@ class Exercise:
                 copy[file.name] = file.read_text(encoding="utf-8")
             except FileNotFoundError as error:
                 raise LearnError(
-                    f"{project.shown(file)} is gone: ./learn reset {self.number} writes it again, and backs up the others",
+                    f"{project.shown(file)} is gone: ./learn reset {self.number} writes it again, and backs "
+                    f"up the others",
                     2,
                 ) from error
             except (OSError, UnicodeDecodeError) as error:

@@ -67,7 +67,7 @@ def why_on_simulator(chapters: list[project.Chapter], ranks: int = 2) -> str | N
     if here is None or here in needed:
         return None
     numbers = ", ".join(chapter.number for chapter in chapters)
-    return f"{numbers}: needs compute capability {max(needed)} exactly, this GPU has {here}: runs on the simulator"
+    return f"{numbers}: needs compute capability {max(needed)} exactly, this GPU has {here}: runs on the simulator"  # noqa: E501
 
 
 def prepare(

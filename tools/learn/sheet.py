@@ -309,7 +309,8 @@ class Sheet:
                 count = solution.count(wrong["from"])
                 if count != 1:
                     raise RegionError(
-                        f"{self.where}: exercise {region.number}: {wrong['name']}: `from` occurs {count} times in the "
+                        f"{self.where}: exercise {region.number}: {wrong['name']}: `from` occurs {count} "
+                        f"times in the "
                         f"solution; it must occur once"
                     )
                 lines = solution.replace(wrong["from"], wrong["to"]).splitlines()

@@ -38,7 +38,7 @@ Options of the chapter replace these.
 Without a GPU or Nsight Compute, it shows what the simulator counts.
 FA_PROGRAM names another program to profile; FA_BUILD and FA_SIM_BUILD replace build/cuda and build/sim.
 Exit status: 1 the program failed, 2 the arguments are unusable or something is not built, 3 nothing could be measured.
-"""
+"""  # noqa: E501
 # With these, the program would not launch each variant exactly once, or would write where this tool writes.
 NOT_HERE = {
     "--bench": "it times the chapter's program, which has to run without Nsight Compute",

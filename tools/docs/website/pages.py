@@ -322,7 +322,7 @@ class Renderer:
         if self.site.views:
             return ""
         return (
-            '<p class="about">This site has no recordings, because the kernels were not built for the simulator: '
+            '<p class="about">This site has no recordings, because the kernels were not built for the simulator: '  # noqa: E501
             "<code>./learn run</code> and then <code>./learn docs</code> add them</p>\n"
         )
 
@@ -344,7 +344,7 @@ class Renderer:
         if at + 1 < len(pages):
             links.append(("next", "Next", pages[at + 1]))
         items = "".join(
-            f'<a class="{rel}" rel="{rel}" href="{page.name}.html"><span>{word}</span> {escape(page.title)}</a>'
+            f'<a class="{rel}" rel="{rel}" href="{page.name}.html"><span>{word}</span> {escape(page.title)}</a>'  # noqa: E501
             for rel, word, page in links
         )
         return f'<nav class="around" aria-label="Previous and next page">{items}</nav>\n'

@@ -43,7 +43,8 @@ def main(console: Console, args: argparse.Namespace) -> int:
     number = open_exercise(exercise) if args.exercise is None else args.exercise
     if number is None:
         console.say(
-            f"all exercises of chapter {exercise.number} are right; hints for exercise K: ./learn hint {exercise.number} K"
+            f"all exercises of chapter {exercise.number} are right; hints for exercise K: ./learn hint "
+            f"{exercise.number} K"
         )
         return 0
     region = exercise.region(number)

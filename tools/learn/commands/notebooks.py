@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preset",
         metavar="NAME",
-        help="CMake preset of a simulator, which counts for them; default: $FA_PRESET if it is one, or else sim",
+        help="CMake preset of a simulator, which counts for them; default: $FA_PRESET if it is one, or else sim",  # noqa: E501
     )
     setup.add_no_install(parser)
 

@@ -171,7 +171,7 @@ def on_random_numbers(chapters: list[project.Chapter]) -> str:
     numbers = [c.number for c in chapters if c.runs_on_random_numbers]
     if not numbers:
         return ""
-    return f"{', '.join(numbers)}: random numbers, because the kernels take head_dim 64 and more; that of the real input is 32."
+    return f"{', '.join(numbers)}: random numbers, because the kernels take head_dim 64 and more; that of the real input is 32."  # noqa: E501
 
 
 def for_other_gpus(data: dict) -> dict[str, str]:

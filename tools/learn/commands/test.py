@@ -20,12 +20,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help="also run the tests that take long: known wrong answers to the exercises, random problems, other devices",
+        help="also run the tests that take long: known wrong answers to the exercises, random problems, other devices",  # noqa: E501
     )
     parser.add_argument(
         "--pytorch",
         action="store_true",
-        help="test the operators for PyTorch instead, on the simulator, or with --preset cuda on the GPU; installs PyTorch in"
+        help="test the operators for PyTorch instead, on the simulator, or with --preset cuda on the GPU; installs PyTorch in"  # noqa: E501
         " build/ if no Python has it",
     )
 

@@ -10,7 +10,7 @@ from .. import environments, machine, packages, phases, project, pytorch, setup
 from ..console import Console, LearnError
 from .run import refuse_json
 
-HELP = "train a small GPT with unfused attention, our kernels and PyTorch's; on a CPU, a tiny one on the simulator"
+HELP = "train a small GPT with unfused attention, our kernels and PyTorch's; on a CPU, a tiny one on the simulator"  # noqa: E501
 RESULTS = project.ROOT / "build" / "train"
 RUNS = (
     "unfused",
