@@ -33,7 +33,8 @@ SHAPES = {
     ),
     "AttentionBackward": (
         (
-            "--variant mma_fused,mma_pipelined,mma_deterministic --dtype bf16 --heads 1 --seq-q 200 --seq-k 150 "
+            "--variant mma_fused,mma_pipelined,mma_deterministic --dtype bf16 --heads 1 --seq-q 200 --seq-k "
+            "150 "
             "--head-dim 32"
         ),
         "--variant fp32_two_kernels,fp32_fused --heads 1 --seq-q 130 --seq-k 130 --head-dim 32",

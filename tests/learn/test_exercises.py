@@ -1911,7 +1911,8 @@ class DiagnosisTest(unittest.TestCase):
             [
                 "your loads and stores touch 290 sectors of 32 bytes, the chapter's 45",
                 (
-                    "your warps execute 10 load instructions, with 29 sectors each; the chapter's 10, with 4.5 "
+                    "your warps execute 10 load instructions, with 29 sectors each; the chapter's 10, with "
+                    "4.5 "
                     "each"
                 ),
                 "do neighbouring lanes access neighbouring elements?",
@@ -1924,7 +1925,8 @@ class DiagnosisTest(unittest.TestCase):
             [
                 "your loads and stores touch 640 sectors of 32 bytes, the chapter's 160",
                 (
-                    "your warps execute 40 load instructions, with 16 sectors each; the chapter's 10, with 16 "
+                    "your warps execute 40 load instructions, with 16 sectors each; the chapter's 10, with "
+                    "16 "
                     "each"
                 ),
                 narrower,
@@ -1952,7 +1954,8 @@ class DiagnosisTest(unittest.TestCase):
             details[1:],
             [
                 (
-                    "your warps execute 30 load instructions, with 16 sectors each; the chapter's 10, with 16 "
+                    "your warps execute 30 load instructions, with 16 sectors each; the chapter's 10, with "
+                    "16 "
                     "each"
                 ),
                 "you read k more often: 12288 bytes, the chapter's kernel 4096",
@@ -1987,7 +1990,8 @@ class DiagnosisTest(unittest.TestCase):
                     "kernel visits them"
                 ),
                 (
-                    "tiles (0, 1) and (1, 0) of 128 queries and 64 keys are full, and the kernel evaluates the "
+                    "tiles (0, 1) and (1, 0) of 128 queries and 64 keys are full, and the kernel evaluates "
+                    "the "
                     "mask for every score of them"
                 ),
             ],

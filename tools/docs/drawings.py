@@ -589,7 +589,8 @@ def outer() -> str:
             "Each box is a block of 4 x 4 scores, and its number is the lane that owns it.",
             "Each thick frame is a copy of the grid of lanes.",
             (
-                f"Lane {mine} (orange) makes the four green loads of 16 bytes and adds all 8 x 8 products to its "
+                f"Lane {mine} (orange) makes the four green loads of 16 bytes and adds all 8 x 8 products to "
+                f"its "
                 f"scores."
             ),
         )

@@ -206,11 +206,13 @@ def value_quarters() -> str:
     _legend(svg, left, y, [f"quarter in v[{n}]" for n in range(4)])
     lines = (
         (
-            "The left half of the tile is B for rO[ni]: {v[0], v[1]}. The right half is B for rO[ni + 1]: {v[2], "
+            "The left half of the tile is B for rO[ni]: {v[0], v[1]}. The right half is B for rO[ni + 1]: "
+            "{v[2], "
             "v[3]}."
         ),
         (
-            f"Lane {MINE} supplies row {address(MINE)[0]} of the first quarter. It receives keys 2 and 3, 10 and "
+            f"Lane {MINE} supplies row {address(MINE)[0]} of the first quarter. It receives keys 2 and 3, 10 "
+            f"and "
             f"11 of columns 1 and 9."
         ),
     )

@@ -260,7 +260,8 @@ def full_empty() -> str:
     y += row + 14
     notes = (
         (
-            "Blue marks: the producer starts a copy. Empty frames: a wait, with the barrier and the parity of "
+            "Blue marks: the producer starts a copy. Empty frames: a wait, with the barrier and the parity "
+            "of "
             "the phase"
         ),
         (

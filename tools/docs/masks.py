@@ -206,7 +206,8 @@ def philox_calls() -> str:
     )
     lines = (
         (
-            "A quarter of a 32 x 32 tile; the other quarters repeat the numbers. A number is the call of Philox "
+            "A quarter of a 32 x 32 tile; the other quarters repeat the numbers. A number is the call of "
+            "Philox "
             "that"
         ),
         "decides the element, a colour its place in the call's answer.",

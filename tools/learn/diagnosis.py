@@ -739,7 +739,8 @@ def _more_waits(attempt: Attempt, solution: Attempt) -> list[str]:
     where = f" at {max(waits, key=waits.get)}" if waits else ""
     return [
         (
-            f"the wait{where} covers a group that nobody needs yet: another one, before its first use, would be "
+            f"the wait{where} covers a group that nobody needs yet: another one, before its first use, would "
+            f"be "
             f"enough"
         ),
         f"over-waited groups of copies or products: {own}, the chapter's kernel {most} (once for each warp)",
