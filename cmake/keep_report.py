@@ -12,13 +12,7 @@ from pathlib import Path
 
 
 def main(command: list[str]) -> int:
-    done = subprocess.run(
-        command,
-        check=False,
-        stderr=subprocess.STDOUT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    done = subprocess.run(command, check=False, stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True)
     report, rest = [], []
     for line in done.stdout.splitlines():
         # A line that begins with "ptxas info", or an indented one after it. Warnings are kept and printed.

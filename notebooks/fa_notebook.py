@@ -100,15 +100,7 @@ def run(chapter: str, variant: str = "all", ranks: int = 0, **options: object) -
     words = [str(path), "--variant", variant, "--json", "-"]
     if ranks:
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-        words = [
-            "mpirun",
-            "--quiet",
-            *root,
-            "--oversubscribe",
-            "-n",
-            f"{ranks}",
-            *words,
-        ]
+        words = ["mpirun", "--quiet", *root, "--oversubscribe", "-n", f"{ranks}", *words]
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         words += [option] if value is True else [option, str(value)]
@@ -206,21 +198,11 @@ def named_points(
     for at_x, at_y, name in points:
         if name in names:
             axes.annotate(
-                name,
-                (at_x, at_y),
-                names[name],
-                textcoords="offset points",
-                fontsize=8,
-                va="center",
+                name, (at_x, at_y), names[name], textcoords="offset points", fontsize=8, va="center"
             )
 
 
-def ladder(
-    axes: Axes,
-    names: Iterable[str],
-    values: Sequence[float],
-    groups: Sequence[str | None],
-) -> None:
+def ladder(axes: Axes, names: Iterable[str], values: Sequence[float], groups: Sequence[str | None]) -> None:
     """Bars from top to bottom, one colour per group; bars without a group are grey."""
     known = [group for group in dict.fromkeys(groups) if group is not None]
     colours = {None: GREY} | dict(zip(known, COLOURS, strict=False))

@@ -1,10 +1,9 @@
 """What other compilers say about the code, and what host code does under AddressSanitizer and UBSan.
 
     python3 -m tests.compilers nvcc TARGET    compiles a chapter for its oldest GPUs, where an instruction
-                                              that they lack is an
-                                              error; no spills, no serialised wgmma
+                                              that they lack is an error; no spills, no serialised wgmma
     python3 -m tests.compilers clang TARGET   compiles with clang++ and sanitizers, and runs the target if it
-    is a test
+                                              is a test
 
 Exit status: 77, for which ctest reports a skipped test, if the compiler is not installed.
 """

@@ -2,7 +2,8 @@
 
     python3 -m tests.levels quick              ./learn test: every test that is not slow
     python3 -m tests.levels changed            .ci/run: the slow tests that concern what changed since
-    FA_CI_BASE python3 -m tests.levels all [--shard K/N]  .ci/all: every test, or the K-th of N parts
+                                               FA_CI_BASE
+    python3 -m tests.levels all [--shard K/N]  .ci/all: every test, or the K-th of N parts
 
 Where a test is defined, it is marked as slow: SLOW in CMake, or SLOW_ at the beginning of a GoogleTest case's
 name. Its labels say what it is about, its COST how many seconds it takes on two idle cores.
@@ -51,14 +52,8 @@ AREAS = {f"chapter{name[:2]}" for name in CHAPTERS} | {
 # own.
 RULES = (
     (r"(docs|notebooks|common|tests)/.*\.(md|svg|ipynb)$|[^/]*\.md$", {"docs"}),
-    (
-        r"docs/|notebooks/|tools/(docs|notebooks)/|tests/(docs|notebooks)/",
-        {"docs", "repository"},
-    ),
-    (
-        r"tools/(bench|profile|report|watch)/|tests/(bench|profile|watch)/|python/",
-        {"docs", "repository"},
-    ),
+    (r"docs/|notebooks/|tools/(docs|notebooks)/|tests/(docs|notebooks)/", {"docs", "repository"}),
+    (r"tools/(bench|profile|report|watch)/|tests/(bench|profile|watch)/|python/", {"docs", "repository"}),
     (r"learn$|tools/learn/|tests/(learn|exercises)/", {"learn", "repository"}),
     (r"tests/gpusim/", {"gpusim"}),
     (r"tests/chapters/ch(\d\d)_", {r"chapter\1"}),
@@ -135,13 +130,7 @@ def base_of_changes(given: str | None) -> str:
     HEAD; "" if there is none.
     """
     if given:
-        found = git(
-            "rev-parse",
-            "--verify",
-            "--quiet",
-            "--end-of-options",
-            f"{given}^{{commit}}",
-        )
+        found = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{given}^{{commit}}")
         if not found:
             raise error(f"FA_CI_BASE is '{given}': must be a commit of this repository")
         return found
@@ -173,10 +162,7 @@ def areas_of(path: str) -> set[str]:
     if chapter := re.match(r"chapters/(\d\d_\w+)/", path):
         if path.endswith((".md", ".svg")):
             return {"docs"}
-        return {f"chapter{name[:2]}" for name in included_by(chapter[1])} | {
-            "devices",
-            "docs",
-        }
+        return {f"chapter{name[:2]}" for name in included_by(chapter[1])} | {"devices", "docs"}
     for pattern, areas in RULES:
         if match := re.match(pattern, path):
             return {match.expand(area) for area in areas}
@@ -249,17 +235,11 @@ class Memory:
         program = Path(test.command[0]) if test.command else Path()
         own = program.is_relative_to(self.build) and program.name.startswith("test_")
         given = (
-            [
-                self.digest_of_paths(program),
-                self.digest_of_paths(ROOT / "data", ROOT / "docs" / "results"),
-            ]
+            [self.digest_of_paths(program), self.digest_of_paths(ROOT / "data", ROOT / "docs" / "results")]
             if own
             else [
                 self.digest_of_paths(
-                    ROOT,
-                    self.build / "bin",
-                    self.build / "CMakeCache.txt",
-                    ROOT / "build" / "notebooks",
+                    ROOT, self.build / "bin", self.build / "CMakeCache.txt", ROOT / "build" / "notebooks"
                 )
             ]
         )

@@ -23,15 +23,9 @@ ALLOWED = {
 }
 # The only place where the harness asks the simulator for its observations; and rules of the driver, which are
 # written down once.
-EXCEPTIONS = {
-    ("common/harness/backend_sim.cpp", "gpusim"),
-    ("common/device/tensor_map_rules.hpp", "gpusim"),
-}
+EXCEPTIONS = {("common/harness/backend_sim.cpp", "gpusim"), ("common/device/tensor_map_rules.hpp", "gpusim")}
 # Folders without their own layer: including one of these from a layer is also an error.
-LAYERS = {
-    *("gpusim", "device", "attention", "baselines", "diagnosis"),
-    *("harness", "chapters", "tests"),
-}
+LAYERS = {*("gpusim", "device", "attention", "baselines", "diagnosis"), *("harness", "chapters", "tests")}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"/]+)/')
 SUFFIXES = {".hpp", ".cpp", ".cuh", ".cu", ".h"}

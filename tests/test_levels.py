@@ -113,10 +113,7 @@ class Choice(unittest.TestCase):
         self.assertIn("nothing", self.refused("quick", "--preset", "nothing"))
 
     def test_scripts_refuse_bad_input(self):
-        for script, variable, value in (
-            ("all", "CI_SHARD", "5/4"),
-            ("run", "FA_CI_BASE", "nowhere"),
-        ):
+        for script, variable, value in (("all", "CI_SHARD", "5/4"), ("run", "FA_CI_BASE", "nowhere")):
             done = subprocess.run(
                 ["bash", levels.ROOT / ".ci" / script],
                 env={**os.environ, variable: value},
@@ -189,22 +186,9 @@ class Memory(unittest.TestCase):
         self.program.write_text("1")
         (self.build / "CMakeCache.txt").write_text("FA_COUNTS_ARE_PROMISED:INTERNAL=ON")
         self.tests = [
-            levels.Test(
-                number,
-                name,
-                (str(self.program), name),
-                frozenset({area}),
-                False,
-                1,
-                frozenset(),
-            )
+            levels.Test(number, name, (str(self.program), name), frozenset({area}), False, 1, frozenset())
             for number, (name, area) in enumerate(
-                {
-                    "right": "gpusim",
-                    "wrong": "gpusim",
-                    "exercise.a": "exercise",
-                }.items(),
-                1,
+                {"right": "gpusim", "wrong": "gpusim", "exercise.a": "exercise"}.items(), 1
             )
         ]
         self.results = {"right": "Passed", "wrong": "***Failed", "exercise.a": "Passed"}

@@ -100,19 +100,7 @@ class Command(unittest.TestCase):
 
     def test_blocks(self):
         status, said, _ = self.run_with(
-            *[
-                "butterfly",
-                "--seq",
-                "300",
-                "--seq-k",
-                "129",
-                "--size",
-                "64",
-                "--heads",
-                "2",
-                "--global",
-                "1",
-            ]
+            *["butterfly", "--seq", "300", "--seq-k", "129", "--size", "64", "--heads", "2", "--global", "1"]
         )
         self.assertEqual(status, 0)
         kind, shape, values = read_npy(self.out)
@@ -137,10 +125,7 @@ class Command(unittest.TestCase):
         status, said, _ = self.run_with("lengths", "--batch", "4", *drawn)
         kind, shape, lengths = read_npy(self.out)
         self.assertEqual((status, kind, shape), (0, "<i4", (4,)))
-        self.assertIn(
-            f"{sum(lengths) / max(lengths) / 4:.1%} of a batch padded to the longest",
-            said,
-        )
+        self.assertIn(f"{sum(lengths) / max(lengths) / 4:.1%} of a batch padded to the longest", said)
         status, said, _ = self.run_with("documents", "--seq", str(sum(lengths)), *drawn)
         kind, shape, numbers = read_npy(self.out)
         self.assertEqual((status, kind, shape), (0, "<i4", (sum(lengths),)))
@@ -155,10 +140,7 @@ class Command(unittest.TestCase):
             ("window --seq 0 --blocks 1", "0: must be a number of 1 or more"),
             ("butterfly --seq x", "x: must be a number of 1 or more"),
             ("butterfly --seq 5 --size 32", "invalid choice: 32"),
-            (
-                "lengths --batch 2 --shortest 9 --longest 8",
-                "--shortest 9: must not exceed --longest 8",
-            ),
+            ("lengths --batch 2 --shortest 9 --longest 8", "--shortest 9: must not exceed --longest 8"),
         ):
             status, _, wrong = self.run_with(*words.split())
             self.assertEqual(status, 2)

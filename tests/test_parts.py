@@ -26,10 +26,7 @@ class PartsTest(unittest.TestCase):
         for part in ("", "0/3", "4/3", "1", "a/b", "1/2/3", "-1/3"):
             with self.subTest(part), self.assertRaises(SystemExit) as exits:
                 self.chosen(part)
-            self.assertEqual(
-                exits.exception.code,
-                f"FA_CASES is '{part}': must be K/N, with K from 1 to N",
-            )
+            self.assertEqual(exits.exception.code, f"FA_CASES is '{part}': must be K/N, with K from 1 to N")
 
 
 if __name__ == "__main__":

@@ -15,23 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-NOT_OURS = {
-    "build",
-    "exercises",
-    "__pycache__",
-    "node_modules",
-}  # and what begins with a dot, .ci aside
-PROGRAMS = (
-    "c++",
-    "g++",
-    "clang++",
-    "cmake",
-    "ninja",
-    "python3",
-    "doxygen",
-    "chromium",
-    "git",
-)
+NOT_OURS = {"build", "exercises", "__pycache__", "node_modules"}  # and what begins with a dot, .ci aside
+PROGRAMS = ("c++", "g++", "clang++", "cmake", "ninja", "python3", "doxygen", "chromium", "git")
 PACKAGES = Path("/var/lib/dpkg/status")
 
 

@@ -114,9 +114,7 @@ def _fraction(text: str) -> float:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Arguments(
-        prog="tools.masks",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="tools.masks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     names = parser.add_subparsers(dest="pattern", required=True, metavar="PATTERN")
     of_blocks = Arguments(add_help=False)

@@ -12,10 +12,7 @@ def needs_pytorch() -> None:
     try:
         import torch  # noqa: F401
     except ImportError:
-        print(
-            f"{Path(sys.argv[0]).stem}: PyTorch is not installed: pip install torch",
-            file=sys.stderr,
-        )
+        print(f"{Path(sys.argv[0]).stem}: PyTorch is not installed: pip install torch", file=sys.stderr)
         sys.exit(3)
 
 

@@ -13,10 +13,7 @@ from gdb.FrameDecorator import FrameDecorator
 
 RUNTIME = ("/gpusim/runtime/", "/gpusim/shim/")  # the simulator's own files
 LIBRARIES = ("/c++/", "/boost/", "/usr/include/", "/usr/src/")
-HARNESS = (
-    "/common/harness/",
-    "/common/attention/",
-)  # what launches the kernels of chapters
+HARNESS = ("/common/harness/", "/common/attention/")  # what launches the kernels of chapters
 
 # gdb --interpreter=mi, as editors start it: they need gdb's own message about the breakpoint.
 IN_EDITOR = b"=mi" in Path("/proc/self/cmdline").read_bytes()

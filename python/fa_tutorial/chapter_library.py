@@ -30,10 +30,7 @@ class FaAttention(ctypes.Structure):
     _fields_ = [
         *(
             (name, ctypes.c_int64)
-            for name in (
-                *("batch", "heads", "kv_heads", "seq_q", "seq_k"),
-                *("head_dim", "head_dim_v"),
-            )
+            for name in (*("batch", "heads", "kv_heads", "seq_q", "seq_k"), *("head_dim", "head_dim_v"))
         ),
         ("dtype", ctypes.c_int32),
         ("causal", ctypes.c_int32),
@@ -158,12 +155,7 @@ def load(chapter: str) -> ChapterLibrary:
 
 @functools.cache
 def refusal(
-    chapter: str,
-    variant: str,
-    dtype: torch.dtype,
-    head_dim: int,
-    device: torch.device,
-    dense: bool = True,
+    chapter: str, variant: str, dtype: torch.dtype, head_dim: int, device: torch.device, dense: bool = True
 ) -> Refusal | None:
     """Why a variant does not run an element type and a head dimension; None if it does.
 
@@ -183,13 +175,7 @@ def refusal(
     return None
 
 
-def run(
-    chapter: str,
-    variant: str,
-    tensors: dict[str, torch.Tensor],
-    causal: bool,
-    scale: float,
-) -> None:
+def run(chapter: str, variant: str, tensors: dict[str, torch.Tensor], causal: bool, scale: float) -> None:
     """Enqueues a variant on the current stream of the tensors' device. Its workspace comes from PyTorch's
     allocator.
     """

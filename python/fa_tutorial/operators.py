@@ -307,10 +307,7 @@ def _by_vmap(operator, dense: tuple[int, ...] = ()):
     return rule
 
 
-for _operator, _function in (
-    (attention, _Attention),
-    (attention_backward, _AttentionBackward),
-):
+for _operator, _function in ((attention, _Attention), (attention_backward, _AttentionBackward)):
     _library.impl(_operator, _autograd_of(_operator, _function), "Autograd")
 
 
@@ -426,16 +423,7 @@ def scaled_dot_product_attention(
         and dropout_p == 0.0
         and not return_lse
     ):
-        o = _at_once(
-            query,
-            key,
-            value,
-            is_causal,
-            scale,
-            enable_gqa,
-            chosen.forward,
-            chosen.backward,
-        )
+        o = _at_once(query, key, value, is_causal, scale, enable_gqa, chosen.forward, chosen.backward)
         if o is not None:
             return o
     if not (
@@ -465,13 +453,5 @@ def scaled_dot_product_attention(
     if return_lse and torch.is_grad_enabled() and _any_gradient(query, key, value):
         raise NotImplementedError("return_lse: lse has no gradient, call it under torch.no_grad()")
     call = _call if device == "cuda" and not _is_transformed() else attention
-    o, lse = call(
-        query,
-        key,
-        value,
-        bool(is_causal),
-        scale,
-        chosen.forward,
-        chosen.backward,
-    )
+    o, lse = call(query, key, value, bool(is_causal), scale, chosen.forward, chosen.backward)
     return (o, lse) if return_lse else o

@@ -20,10 +20,7 @@ DEFAULTS = {
     ("backward", 2): ("08/mma_pipelined", "08/mma_deterministic"),
 }
 # Those of GPUs of compute capability 9.0, for 16 bits and head dimensions of more than 32.
-HOPPER_DEFAULTS = {
-    "forward": ("09/final", "09/final"),
-    "backward": ("10/final", "10/deterministic"),
-}
+HOPPER_DEFAULTS = {"forward": ("09/final", "09/final"), "backward": ("10/final", "10/deterministic")}
 HOPPER_HEAD_DIMS = range(40, 257, 8)
 
 

@@ -116,11 +116,7 @@ def refusal(chapter: str, variant: str, dtype: torch.dtype, head_dim: int) -> Re
 
 
 def run(
-    chapter: str,
-    variant: str,
-    tensors: dict[str, torch.Tensor],
-    causal: bool,
-    scale: float,
+    chapter: str, variant: str, tensors: dict[str, torch.Tensor], causal: bool, scale: float
 ) -> dict[str, torch.Tensor]:
     """Runs a variant and returns its outputs in float32, by name. @param tensors  q, k, v and, for a backward
     pass, do

@@ -99,12 +99,7 @@ def gradient_of(do: torch.Tensor, kind: str) -> torch.Tensor:
 
 
 def shares(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    do: torch.Tensor,
-    causal: bool,
-    scale: float | None,
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool, scale: float | None
 ) -> dict[str, float]:
     """The error of each result divided by the largest allowed. @throws AssertionError  if a dtype or a second
     O differs

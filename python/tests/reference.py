@@ -42,12 +42,7 @@ def attention(q, k, v, do, causal: bool, scale: float) -> Reference:
         def of_group(x):
             return x.unflatten(1, (-1, group)).sum(2)
 
-        return {
-            "o": p @ v,
-            "dq": ds @ k,
-            "dk": of_group(ds.mT @ q),
-            "dv": of_group(p.mT @ do),
-        }
+        return {"o": p @ v, "dq": ds @ k, "dk": of_group(ds.mT @ q), "dv": of_group(p.mT @ do)}
 
     results = products(do, every_v, q, every_k, 1.0)
     without_signs = (x.abs() for x in (do, every_v, q, every_k))

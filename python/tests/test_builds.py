@@ -21,12 +21,7 @@ LIST = "05_loop_swapped_v2: FlashAttention v2\n  register_tiled  prefetches"
 
 def forget() -> None:
     """Programs are asked again."""
-    for cached in (
-        simulator.variants,
-        simulator.refusal,
-        selection.variants_of,
-        chapter_library.load,
-    ):
+    for cached in (simulator.variants, simulator.refusal, selection.variants_of, chapter_library.load):
         cached.cache_clear()
 
 

@@ -170,14 +170,8 @@ class ChapterLibraryTest(unittest.TestCase):
                 "--batch 65536 times --kv-heads 2: this variant takes at most 65535",
                 "batch 65536 times kv_heads 2: this variant takes at most 65535",
             ),
-            (
-                "--heads is 6: must be a multiple of --kv-heads, which is 4",
-                "of kv_heads,",
-            ),
-            (
-                "--head-dim-v is 8: takes that of --head-dim",
-                "head_dim_v is 8: .* head_dim",
-            ),
+            ("--heads is 6: must be a multiple of --kv-heads, which is 4", "of kv_heads,"),
+            ("--head-dim-v is 8: takes that of --head-dim", "head_dim_v is 8: .* head_dim"),
         ):
             refusal = Refusal(Reason.VARIANT, reason)
             refused = operators._sentence("07/final", refusal)

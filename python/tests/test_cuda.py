@@ -369,11 +369,7 @@ class ManyHeads(unittest.TestCase):
         for name in fa_tutorial.variants():
             done = 0
             for dtype in (torch.float32, torch.bfloat16):
-                for batch, heads, kv_heads in (
-                    (many, 1, 1),
-                    (1, many, many),
-                    (1, many, 1),
-                ):
+                for batch, heads, kv_heads in ((many, 1, 1), (1, many, many), (1, many, 1)):
                     q = torch.randn(batch, heads, 1, 64, device="cuda").to(dtype)
                     k, v = (x[:, :kv_heads].clone().requires_grad_() for x in (q, 2 * q))
                     with fa_tutorial.use(name):

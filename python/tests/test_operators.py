@@ -33,14 +33,7 @@ class OnDevice(unittest.TestCase):
     device = "cpu"
 
     def tensors(
-        self,
-        dtype=torch.float32,
-        heads=2,
-        kv_heads=2,
-        seq_q=9,
-        seq_k=9,
-        head_dim=32,
-        batch=1,
+        self, dtype=torch.float32, heads=2, kv_heads=2, seq_q=9, seq_k=9, head_dim=32, batch=1
     ) -> list[torch.Tensor]:
         """Q, K, V and dO."""
         shapes = [(batch, heads, seq_q, head_dim), (batch, kv_heads, seq_k, head_dim)]

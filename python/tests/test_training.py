@@ -145,11 +145,7 @@ class TrainingTest(InFolder):
         for words, *options in (
             ("must be 1 or more", "--steps", "0"),
             ("--keep-every 0: must be 1 or more", "--keep-every", "0"),
-            (
-                "must be one or more of unfused, ours, sdpa, efficient",
-                "--runs",
-                "ours,fast",
-            ),
+            ("must be one or more of unfused, ours, sdpa, efficient", "--runs", "ours,fast"),
             ("efficient: is for GPUs", "--runs", "ours,efficient"),
             ("finds no GPU", "--device", "cuda"),
             ("Not a directory", "--out", f"{__file__}/out"),

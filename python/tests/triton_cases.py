@@ -48,12 +48,7 @@ class Cases(unittest.TestCase):
 
     def empty(self):
         """No batch, no query, or no key."""
-        for batch, heads, seq_q, seq_k in (
-            (0, 2, 5, 5),
-            (2, 0, 5, 5),
-            (2, 2, 0, 5),
-            (2, 2, 5, 0),
-        ):
+        for batch, heads, seq_q, seq_k in ((0, 2, 5, 5), (2, 0, 5, 5), (2, 2, 0, 5), (2, 2, 5, 0)):
             q = torch.randn(batch, heads, seq_q, 32, device=self.device)
             k = torch.randn(batch, heads, seq_k, 32, device=self.device)
             o, lse = triton_attention.forward(q, k, k, causal=True, tile=self.tile)

@@ -72,10 +72,7 @@ class Block(nn.Module):
         super().__init__()
         width = sizes.width
         self.sizes, self.attention = sizes, attention
-        self.before_attention, self.before_mlp = (
-            nn.LayerNorm(width),
-            nn.LayerNorm(width),
-        )
+        self.before_attention, self.before_mlp = (nn.LayerNorm(width), nn.LayerNorm(width))
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))

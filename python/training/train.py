@@ -133,11 +133,7 @@ class Run:
         attention = gpt.ATTENTION[name.removesuffix("-again")]
         self.model = gpt.Gpt(plan.sizes, attention).to(device)
         self.optimizer = torch.optim.AdamW(
-            self.model.parameters(),
-            lr=plan.rate,
-            betas=(0.9, 0.95),
-            weight_decay=0.1,
-            fused=device == "cuda",
+            self.model.parameters(), lr=plan.rate, betas=(0.9, 0.95), weight_decay=0.1, fused=device == "cuda"
         )
         self.losses: list[float] = []
         self.times: list[float] = []  # seconds of each step

@@ -138,13 +138,7 @@ def compare(program: Path, oclgrind: str, repeats: int) -> dict:
         (folder / "nothing.sim").write_text(simulator_file("nothing"))
         load = os.getloadavg()[0]
 
-        ours_command = [
-            str(program),
-            "--repeats",
-            str(repeats),
-            "--output",
-            str(folder / "o.bin"),
-        ]
+        ours_command = [str(program), "--repeats", str(repeats), "--output", str(folder / "o.bin")]
         run(ours_command[:1] + ["--repeats", "1"], folder)  # warms up
         before = json.loads(run(ours_command, folder).output)
         start_up = run([oclgrind, "--data-races", "nothing.sim"], folder)
@@ -228,11 +222,7 @@ def table(result: dict) -> str:
             f"{theirs['start_up_seconds']:.3f}",
             f"{theirs['start_up_cpu_seconds']:.3f}",
         ),
-        row(
-            "ratio, without start-up",
-            f"{result['ratio']:.1f}",
-            f"{result['cpu_ratio']:.1f}",
-        ),
+        row("ratio, without start-up", f"{result['ratio']:.1f}", f"{result['cpu_ratio']:.1f}"),
         "",
         f"target: a ratio of {result['target']:.0f}: {verdict}",
     ]
@@ -256,21 +246,13 @@ def main() -> int:
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     default = HERE.parents[1] / "build" / "sim" / "bin" / "bench_simulator"
     parser.add_argument(
-        "--program",
-        type=Path,
-        default=default,
-        help="default: build/sim/bin/bench_simulator",
+        "--program", type=Path, default=default, help="default: build/sim/bin/bench_simulator"
     )
     parser.add_argument(
-        "--repeats",
-        type=positive,
-        default=5,
-        help="timed launches, once before and once after Oclgrind",
+        "--repeats", type=positive, default=5, help="timed launches, once before and once after Oclgrind"
     )
     parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help="everything as data; '-': standard output, and no table",
+        "--json", metavar="FILE", help="everything as data; '-': standard output, and no table"
     )
     try:
         options = parser.parse_args()

@@ -34,10 +34,7 @@ TOLERATED = [
     *(
         (arch, words, size)
         for arch in ("sm_80", "sm_86", "sm_89", "sm_90")
-        for words, size in (
-            ("fa::ch07::MultiStageTiles<", 56),
-            ("fa::ch08::", 40),
-        )
+        for words, size in (("fa::ch07::MultiStageTiles<", 56), ("fa::ch08::", 40))
     ),
     # Masks need registers that the tiles of chapters 07 and 08 leave no room for, most of all at head_dim
     # 128. To be removed.
@@ -88,8 +85,7 @@ class Kernel:
     @property
     def spills(self) -> bool:
         allowed = max(
-            (size for arch, name, size in TOLERATED if arch == self.arch and name in self.name),
-            default=0,
+            (size for arch, name, size in TOLERATED if arch == self.arch and name in self.name), default=0
         )
         return max(self.stack, self.stores, self.loads) > allowed
 

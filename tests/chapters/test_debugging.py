@@ -67,13 +67,7 @@ class Debugging(unittest.TestCase):
         numbers = [n for n, s in enumerate(self.text.splitlines(), 1) if text in s]
         return numbers[-1]
 
-    def gdb(
-        self,
-        options: str,
-        *commands: str,
-        program: Path | None = None,
-        **variables: str,
-    ) -> list[str]:
+    def gdb(self, options: str, *commands: str, program: Path | None = None, **variables: str) -> list[str]:
         """What gdb prints for each of the commands, the first of which is the start."""
         reason = cannot_debug()
         if reason:
@@ -108,12 +102,7 @@ class Debugging(unittest.TestCase):
             ("64,0,0", "0,0,0", "// unwritten", "Uninitialized __shared__ memory read"),
             ("40,0,0", "1,0,0", "// outside", "Invalid __global__ write of size 4"),
             ("0,0,0", "2,0,0", "// divergent", "Barrier error detected."),
-            (
-                "3,0,0",
-                "4,0,0",
-                "// misaligned",
-                "Misaligned __global__ write of size 8",
-            ),
+            ("3,0,0", "4,0,0", "// misaligned", "Misaligned __global__ write of size 8"),
             ("9,0,0", "5,0,0", "// row of block 3", "Race reported between"),
         ]
         for at, (thread, block, place, report) in enumerate(stops):
@@ -198,14 +187,7 @@ class Debugging(unittest.TestCase):
 
     def test_a_backtrace_is_that_of_the_kernel(self):
         line = self.line("value += __shfl_xor_sync")
-        said = self.gdb(
-            OPTIONS,
-            "delete",
-            f"break kernel.cuh:{line}",
-            "continue",
-            "bt",
-            "bt -no-filters",
-        )
+        said = self.gdb(OPTIONS, "delete", f"break kernel.cuh:{line}", "continue", "bt", "bt -no-filters")
         own = [text for text in said[4].splitlines() if text.startswith("#")]
         self.assertEqual(len(own), 2, said[4])
         self.assertRegex(own[0], r"^#0 .*fa::ch01::warp_sum \(value=[\d.]+\)")
@@ -287,13 +269,7 @@ class Hopper(unittest.TestCase):
             at = words.index("--args")
             show = [
                 word
-                for command in (
-                    "info locals",
-                    "info args",
-                    "continue",
-                    "print lane",
-                    "bt",
-                )
+                for command in ("info locals", "info args", "continue", "print lane", "bt")
                 for word in ("-ex", "echo @@@\\n", "-ex", command)
             ]
             done = subprocess.run(

@@ -17,10 +17,7 @@ from pathlib import Path
 
 DEVICE, PROGRAMS = "", Path()
 ROOT = Path(__file__).resolve().parents[2]
-SOFTMAX_ROWS = (
-    300,
-    33001,
-)  # columns: some rows fit on the chip only with shared memory
+SOFTMAX_ROWS = (300, 33001)  # columns: some rows fit on the chip only with shared memory
 HEAD_DIMS = (32, 64, 128, 256)
 LACKS = re.compile(
     r"a block needs \d+ bytes of shared memory, this device has \d+"
@@ -33,32 +30,9 @@ OWN_REASON = re.compile(
 
 # What must run on a device because the lessons promise it: chapter, head dimension.
 PROMISED = {
-    "t4": [
-        ("01", 0),
-        ("02", 0),
-        ("03", 64),
-        ("04", 64),
-        ("05", 64),
-        ("05", 128),
-        ("08", 64),
-    ],
-    "a100": [
-        ("05", 128),
-        ("06", 128),
-        ("07", 128),
-        ("07", 256),
-        ("08", 128),
-        ("08", 256),
-        ("11", 128),
-    ],
-    "rtx3060": [
-        ("05", 128),
-        ("06", 128),
-        ("07", 128),
-        ("07", 256),
-        ("08", 128),
-        ("11", 128),
-    ],
+    "t4": [("01", 0), ("02", 0), ("03", 64), ("04", 64), ("05", 64), ("05", 128), ("08", 64)],
+    "a100": [("05", 128), ("06", 128), ("07", 128), ("07", 256), ("08", 128), ("08", 256), ("11", 128)],
+    "rtx3060": [("05", 128), ("06", 128), ("07", 128), ("07", 256), ("08", 128), ("11", 128)],
 }
 PROMISED |= dict.fromkeys(("rtx4090", "rtx5090", "h100"), PROMISED["rtx3060"])
 # Needs compute capability 9.0 exactly.
@@ -85,10 +59,7 @@ def problems(program: str) -> Iterator[list[str]]:
     for dtype in ("fp32", "bf16") if program[2:4] == "08" else ("",):
         for head_dim in HEAD_DIMS:
             lengths = ["--heads", "1", "--seq-q", "40", "--seq-k", "70", "--causal"]
-            yield [
-                *(["--dtype", dtype] if dtype else []),
-                *["--head-dim", str(head_dim), *lengths],
-            ]
+            yield [*(["--dtype", dtype] if dtype else []), *["--head-dim", str(head_dim), *lengths]]
 
 
 def programs() -> list[str]:
@@ -128,10 +99,7 @@ class DeviceTest(unittest.TestCase):
         return variants
 
     def assert_refused(
-        self,
-        done: subprocess.CompletedProcess,
-        reason: re.Pattern,
-        as_data: bool = False,
+        self, done: subprocess.CompletedProcess, reason: re.Pattern, as_data: bool = False
     ) -> None:
         self.assertEqual(done.returncode, 2)
         if as_data:

@@ -19,26 +19,14 @@ SECONDS = 10.0  # after which nothing may run any more
 # With the numbers of ranks, and those of them for which heads can be traded for tokens.
 PROBLEMS = {
     "--seq-q 37 --heads 4 --causal --dtype bf16": ((1, 2, 3, 4), (1, 2, 4)),
-    "--seq-q 50 --heads 4 --kv-heads 2 --batch 2 --backward --dtype fp16": (
-        (1, 2, 4),
-        (1, 2),
-    ),
+    "--seq-q 50 --heads 4 --kv-heads 2 --batch 2 --backward --dtype fp16": ((1, 2, 4), (1, 2)),
     "--seq-q 5 --heads 3 --causal --backward --head-dim 40": ((1, 3, 4), (1, 3)),
 }
 
 
 def command(ranks: int, options: str) -> list[str]:
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    return [
-        "mpirun",
-        *root,
-        "--quiet",
-        "--oversubscribe",
-        "-n",
-        str(ranks),
-        PROGRAM,
-        *options.split(),
-    ]
+    return ["mpirun", *root, "--quiet", "--oversubscribe", "-n", str(ranks), PROGRAM, *options.split()]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -61,10 +49,7 @@ class Results(unittest.TestCase):
         for options, (counts, traded) in PROBLEMS.items():
             errors: dict[str, float] = {}
             for ranks in counts:
-                with (
-                    self.subTest(options=options, ranks=ranks),
-                    tempfile.TemporaryDirectory() as folder,
-                ):
+                with self.subTest(options=options, ranks=ranks), tempfile.TemporaryDirectory() as folder:
                     path = Path(folder) / "run.json"
                     done = run(ranks, f"{options} --variant all --json {path}")
                     self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
@@ -91,11 +76,7 @@ class Results(unittest.TestCase):
             self.assertLessEqual(checked["rel_l2"], 2 * errors[tensor], f"{variant['name']}: {tensor}")
 
     def test_other_kernels(self):
-        done = run(
-            2,
-            "--variant zigzag,all_to_all --seq-q 70 --causal --backward",
-            GPUSIM_DEVICE="a100",
-        )
+        done = run(2, "--variant zigzag,all_to_all --seq-q 70 --causal --backward", GPUSIM_DEVICE="a100")
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
 
     def test_sampled_rows(self):
@@ -109,12 +90,7 @@ class Ends(unittest.TestCase):
     def ends(self, args: list[str], status: int, line: str, **more: str):
         begin = time.monotonic()
         done = subprocess.run(
-            args,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=environment(**more),
+            args, check=False, capture_output=True, text=True, timeout=60, env=environment(**more)
         )
         self.assertLess(time.monotonic() - begin, SECONDS)
         self.assertEqual(done.returncode, status, done.stderr)
@@ -139,22 +115,14 @@ class Ends(unittest.TestCase):
     def test_other_arguments(self):
         args = command(1, "--seq-q 40")
         args += [":", "-n", "1", PROGRAM, "--seq-q", "41"]
-        self.ends(
-            args,
-            2,
-            "error: rank 1 has other arguments than rank 0: give all ranks the same ones",
-        )
+        self.ends(args, 2, "error: rank 1 has other arguments than rank 0: give all ranks the same ones")
 
     def test_one_gpu_for_two_ranks(self):
         line = "error: ranks 0 and 1 of .* would share a GPU: it has 1 for 3 ranks"
         self.ends(command(3, "--seq-q 40"), 3, line, GPUSIM_PCI_BUS_ID="0000:01:00.0")
 
     def test_too_many_ranks(self):
-        self.ends(
-            command(17, "--variant ring --seq-q 40"),
-            2,
-            "error: .*17 ranks: .* at most 16",
-        )
+        self.ends(command(17, "--variant ring --seq-q 40"), 2, "error: .*17 ranks: .* at most 16")
 
     def test_file_that_cannot_be_written(self):
         line = "error: --json /nowhere/x.json: cannot be written: there is no folder /nowhere"

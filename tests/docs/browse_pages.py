@@ -148,13 +148,7 @@ class Memory:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Looks at every page in headless Chromium.")
-    parser.add_argument(
-        "places",
-        nargs="*",
-        type=Path,
-        default=[ROOT / "build/docs/html"],
-        metavar="SITE",
-    )
+    parser.add_argument("places", nargs="*", type=Path, default=[ROOT / "build/docs/html"], metavar="SITE")
     parser.add_argument("--shots", type=Path, metavar="DIR")
     parser.add_argument("--passed", type=Path, metavar="DIR")
     args = parser.parse_args(arguments)

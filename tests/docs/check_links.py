@@ -17,13 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parents[2]
 SKIPPED = 77
-LOADED = {
-    ("script", "src"),
-    ("img", "src"),
-    ("link", "href"),
-    ("object", "data"),
-    ("iframe", "src"),
-}
+LOADED = {("script", "src"), ("img", "src"), ("link", "href"), ("object", "data"), ("iframe", "src")}
 NESTED = {"div", "table", "details", "nav", "h1", "h2", "h3", "h4", "h5", "h6"}
 IN_SEARCH = re.compile(r"""["'](\.\./[\w.-]+\.html(?:#[\w.-]+)?)["']""")
 IN_MENU = re.compile(r'"([\w.-]+\.html(?:#[\w.-]+)?)"')

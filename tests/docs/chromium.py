@@ -19,23 +19,9 @@ from typing import Self
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
-    *(
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--hide-scrollbars",
-        "--no-first-run",
-    ),
-    *(
-        "--disable-dev-shm-usage",
-        "--allow-file-access-from-files",
-        "--remote-debugging-pipe",
-    ),
-    *(
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-    ),
+    *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"),
+    *("--disable-dev-shm-usage", "--allow-file-access-from-files", "--remote-debugging-pipe"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 # Chromium reads commands from file descriptor 3 and answers on 4.
 LAUNCH = """import fcntl, os, sys

@@ -22,11 +22,7 @@ def step(attention: str, context: int, ms: float | None) -> dict:
 
 STEPS = {
     "device": "GPU",
-    "steps": [
-        step("unfused", 1024, None),
-        step("09 + 10", 1024, 20.0),
-        step("flash (FA2)", 1024, 30.0),
-    ],
+    "steps": [step("unfused", 1024, None), step("09 + 10", 1024, 20.0), step("flash (FA2)", 1024, 30.0)],
 }
 
 
@@ -57,10 +53,7 @@ class Tables(unittest.TestCase):
         data = {"device": "GPU", "memory_gib": 138.4, "stride": 4096, "longest": found}
         told, *_, row = end_to_end.longest_context(data).splitlines()
         self.assertIn("fit into 138 GiB, in multiples of 4,096:", told)
-        self.assertEqual(
-            row,
-            "| longest context | less than 4,096 | 20,480 | at least 1,048,576 |",
-        )
+        self.assertEqual(row, "| longest context | less than 4,096 | 20,480 | at least 1,048,576 |")
 
     def test_losses(self):
         ours, sdpa = end_to_end.losses(RUNS).splitlines()[-2:]
@@ -94,10 +87,7 @@ class Tables(unittest.TestCase):
         self.assertIn("| float16 | 0.25 |", text)
 
     def test_curves(self):
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            mock.patch.object(end_to_end, "RESULTS", Path(folder)),
-        ):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(end_to_end, "RESULTS", Path(folder)):
             Path(folder, end_to_end.FILE).write_text(json.dumps(RUNS))
             drawing = end_to_end.training_curves()
         # two curves and a difference, of ten points each

@@ -45,10 +45,7 @@ class Maps(unittest.TestCase):
 
     def test_a_program_that_is_missing(self):
         nowhere = mock.patch.object(fragment_maps, "build", Path("/nowhere"))
-        with (
-            nowhere,
-            self.assertRaisesRegex(fragment_maps.NotBuilt, "fragment_maps makes it"),
-        ):
+        with nowhere, self.assertRaisesRegex(fragment_maps.NotBuilt, "fragment_maps makes it"):
             fragment_maps.maps()
 
 

@@ -99,13 +99,7 @@ class Timeline(unittest.TestCase):
             self.order("kernel.cuh", "specialised_attention"),
             ["issue_qk", "wgmma_wait<0>", "raise_maximum", "issue_pv", "wgmma_wait<0>"],
         )
-        step = [
-            "issue_qk",
-            "issue_pv",
-            "wgmma_wait<1>",
-            "raise_maximum",
-            "wgmma_wait<0>",
-        ]
+        step = ["issue_qk", "issue_pv", "wgmma_wait<1>", "raise_maximum", "wgmma_wait<0>"]
         self.assertEqual(self.order("kernel.cuh", "overlapped_step"), step)
         in_turn = ["turn.take", *step[:2], "turn.pass", *step[2:]]
         self.assertEqual(self.order("ping_pong.cuh", "step_in_turn"), in_turn)

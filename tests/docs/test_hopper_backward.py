@@ -53,10 +53,7 @@ class Operands(unittest.TestCase):
         sizes = drawn.SIZES[128]
         can_pass = 5 * sizes.cycles * drawn.BYTES_PER_CYCLE
         read = sum(p.a_bytes + p.b_bytes for p in drawn.products(sizes))
-        for words in (
-            f"the {can_pass // 1024} KiB that can pass",
-            f"their operands take {read // 1024}.",
-        ):
+        for words in (f"the {can_pass // 1024} KiB that can pass", f"their operands take {read // 1024}."):
             self.assertTrue(words in lesson, words)
 
     def test_the_answer_has_the_same_numbers(self):

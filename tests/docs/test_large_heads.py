@@ -46,8 +46,7 @@ class Sizes(unittest.TestCase):
 
     def test_values_come_in_the_order_of_the_producer(self):
         self.assertIn(
-            "const int row = tile * Tile::Bc + (rank * Tile::kKeys + key) % Tile::Bc;",
-            source("pair.cuh"),
+            "const int row = tile * Tile::Bc + (rank * Tile::kKeys + key) % Tile::Bc;", source("pair.cuh")
         )
         tiles = drawn.tiles_of("cluster", 1024, 1024)
         self.assertEqual(drawn.order_of_values(tiles, 0), list(range(0, 256, 16)))
@@ -69,14 +68,7 @@ class Bytes(unittest.TestCase):
         for length, d, d_v in ((64, 1024, 1024), (200, 256, 520), (130, 72, 40)):
             options = f"--dtype bf16 --heads 1 --no-check --seq-q {length} --head-dim {d} --head-dim-v {d_v}"
             done = subprocess.run(
-                [
-                    PROGRAM,
-                    "--variant",
-                    ",".join(STEPS),
-                    *options.split(),
-                    "--json",
-                    "-",
-                ],
+                [PROGRAM, "--variant", ",".join(STEPS), *options.split(), "--json", "-"],
                 capture_output=True,
                 text=True,
                 check=True,
@@ -100,13 +92,7 @@ class Bytes(unittest.TestCase):
 class Table(unittest.TestCase):
     def test_a_case_is_a_row_and_a_kernel_a_column(self):
         case = {"batch": 1, "heads": 4, "seq_q": 8192, "seq_k": 8192}
-        case |= {
-            "head_dim": 576,
-            "head_dim_v": 512,
-            "causal": True,
-            "right": True,
-            "group": "widths",
-        }
+        case |= {"head_dim": 576, "head_dim_v": 512, "causal": True, "right": True, "group": "widths"}
         rows = [
             {"kernel": "cuDNN", "median_ms": 3.0, "tflops": 200.0},
             {"kernel": "12 final", "median_ms": 2.0, "tflops": 300.0},

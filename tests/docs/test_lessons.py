@@ -108,11 +108,7 @@ class InATree(unittest.TestCase):
     def program(self, text: str) -> None:
         """Makes build/sim/bin/ch01_x, which prints a text and writes it to the file of --json."""
         last = 'for last; do :; done; echo x >> "$0.runs"'
-        self.write(
-            "build/sim/bin/ch01_x",
-            f"#!/bin/sh\n{last}; tee $last <<'END'\n{text}\nEND\n",
-            True,
-        )
+        self.write("build/sim/bin/ch01_x", f"#!/bin/sh\n{last}; tee $last <<'END'\n{text}\nEND\n", True)
 
     def run_main(self, *arguments: str) -> tuple[int, str, str]:
         """Exit status, standard output, standard error."""
@@ -178,10 +174,7 @@ class Code(InATree):
 
     def test_some_lines_of_a_function(self):
         text = self.fill('code: kernel.cuh kernel from "for (" to "}"')
-        self.assertEqual(
-            text,
-            "```cpp\nfor (int i = 0; i < n; ++i) {\n  y[i] = twice(y[i]);\n}\n```",
-        )
+        self.assertEqual(text, "```cpp\nfor (int i = 0; i < n; ++i) {\n  y[i] = twice(y[i]);\n}\n```")
 
     def test_a_loop_is_quoted_to_its_end(self):
         text = self.fill('code: kernel.cuh kernel from "for (" to "twice"')
@@ -203,12 +196,10 @@ class Code(InATree):
         source = "@jit\ndef one():\n    a = {}\n    b = 2\n    return b\n\nclass Two:\n    pass\n"
         (self.lesson.parent / "twin.py").write_text(source)
         self.assertEqual(
-            self.fill("code: twin.py one"),
-            "```python\ndef one():\n    a = {}\n    b = 2\n    return b\n```",
+            self.fill("code: twin.py one"), "```python\ndef one():\n    a = {}\n    b = 2\n    return b\n```"
         )
         self.assertEqual(
-            self.fill('code: twin.py one from "b =" to "return"'),
-            "```python\nb = 2\nreturn b\n```",
+            self.fill('code: twin.py one from "b =" to "return"'), "```python\nb = 2\nreturn b\n```"
         )
         self.assertIn("pass", self.fill("code: twin.py Two"))
         self.refuse("code: twin.py three", "twin.py", "no definitions of three")
@@ -242,20 +233,14 @@ class Exercises(InATree):
         task = "**Exercise 1**, `twice`, about 5 minutes. Make `2 * x` of x\\_1."
         self.assertTrue(text.startswith(task), text)
         hints = "<details><summary>Hints</summary>\n\n1. Add.\n2. x + x\n\n</details>"
-        self.assertIn(
-            f"\n\n{hints}\n\n**Exercise 2**, `kernel`, about 5 minutes. Nothing.\n\n",
-            text,
-        )
+        self.assertIn(f"\n\n{hints}\n\n**Exercise 2**, `kernel`, about 5 minutes. Nothing.\n\n", text)
         self.assertTrue(text.endswith("\n\n1. \\<none\\>\n\n</details>"), text)
 
     def test_each_file_of_several_has_a_block_of_its_own(self):
         more = "int g(int x) {\n  // EXERCISE 3: More.\n  return x;\n  // END 3\n}\n"
         third = "[[exercise]]\nnumber = 3\nminutes = 5\nhints = ['!']\nstub = 'return 0;'\n"
         self.write("chapters/01_x/more.cuh", more)
-        self.write(
-            "chapters/01_x/exercises.toml",
-            f'files = ["kernel.cuh", "more.cuh"]\n{SHEET}{third}',
-        )
+        self.write("chapters/01_x/exercises.toml", f'files = ["kernel.cuh", "more.cuh"]\n{SHEET}{third}')
         text = self.fill("exercises: more.cuh")
         self.assertTrue(text.startswith("**Exercise 3**, `g`, about 5 minutes. More.\n\n"), text)
         text = self.fill("exercises: kernel.cuh")
@@ -268,18 +253,12 @@ class Exercises(InATree):
         self.refuse("exercises: none.cuh", "none.cuh is not in `files` of chapters/01")
         lone = "int f();\n// EXERCISE 1: so\n1\n// END 1\n"
         self.write("chapters/02_y/kernel.cuh", lone)
-        self.refuse(
-            "exercises: chapters/02_y/kernel.cuh",
-            "chapters/02_y/exercises.toml: No such file",
-        )
+        self.refuse("exercises: chapters/02_y/kernel.cuh", "chapters/02_y/exercises.toml: No such file")
         one = SHEET[: SHEET.rindex("[[exercise]]")]
         self.write("chapters/02_y/exercises.toml", one)
         self.refuse("exercises: chapters/02_y/kernel.cuh", ":2: EXERCISE 1 is in no function")
         self.write("chapters/02_y/kernel.cuh", "int f() {\n  // END 3\n}\n")
-        self.refuse(
-            "exercises: chapters/02_y/kernel.cuh",
-            "kernel.cuh:2: END 3 comes before its",
-        )
+        self.refuse("exercises: chapters/02_y/kernel.cuh", "kernel.cuh:2: END 3 comes before its")
         twice = "  // EXERCISE 1: so\n"
         self.write("chapters/01_x/kernel.cuh", f"int f() {{\n{twice}{twice}}}\n")
         self.refuse("exercises: kernel.cuh", "kernel.cuh:3", "EXERCISE 1 occurs twice")
@@ -408,10 +387,7 @@ class Output(InATree):
         sectors = {"read_sectors": 64, "write_sectors": 32}
         requests = {"read_requests": 8, "write_requests": 4}
         counted = predicted | sectors | requests
-        variant = {
-            "name": "mine",
-            "traffic": {"predicted": predicted, "counted": counted},
-        }
+        variant = {"name": "mine", "traffic": {"predicted": predicted, "counted": counted}}
         self.program(json.dumps({"variants": [variant]}))
         text = self.fill("counters: build/sim/bin/ch01_x")
         self.assertIn("| `mine` | 3,072 | 3,072 | 12 | 96 | 8.00 |", text)
@@ -529,13 +505,7 @@ class Results(InATree):
         super().setUp()
         timing = {"chapter": "01_x", "variant": "mine", "rows": 4, "cols": 8}
         timing |= {"gb_per_s": 1500.4, "share_of_copy": 0.5}
-        peer = {
-            "chapter": None,
-            "variant": "theirs",
-            "rows": 4,
-            "cols": 8,
-            "gb_per_s": 1200,
-        }
+        peer = {"chapter": None, "variant": "theirs", "rows": 4, "cols": 8, "gb_per_s": 1200}
         other = timing | {"chapter": "02_z", "variant": "late"}
         run = {"chapter": "01_x", "variant": "mine", "rows": 4, "cols": 8}
         run |= {"read_sectors": 4000, "write_sectors": 20}
@@ -562,8 +532,7 @@ class Results(InATree):
     def test_what_is_not_measured_yet_is_said(self):
         text = self.fill("results: later.json speed")
         self.assertEqual(
-            text,
-            "*This has not been measured yet: the results will be in `docs/results/later.json`.*",
+            text, "*This has not been measured yet: the results will be in `docs/results/later.json`.*"
         )
 
     def test_what_it_refuses(self):
@@ -724,10 +693,7 @@ class Summaries(InATree):
 
     def test_agreement_is_of_sums(self):
         text = self.fill("results: gpu.json agreement")
-        self.assertIn(
-            "| 07 `final` | 200 / 198 (-1.0%) | - | - | - | - | 8 / 6 (-25.0%) | 14 = |",
-            text,
-        )
+        self.assertIn("| 07 `final` | 200 / 198 (-1.0%) | - | - | - | - | 8 / 6 (-25.0%) | 14 = |", text)
 
     def test_scaling(self):
         row = {"kernel": "k", "head_dim": 64, "seq": 512, "fits": True}
@@ -742,10 +708,7 @@ class Summaries(InATree):
         self.assertIn("| 1,024 | does not fit | does not fit |\n", text)
         self.assertIn("| exponent | 2.00 | 1.00 |", text)
         rows.append(row | {"head_dim": 128, "kernel": "other"})
-        data |= {
-            "rows": rows,
-            "fits": [fit, fit | {"head_dim": 128, "kernel": "other"}],
-        }
+        data |= {"rows": rows, "fits": [fit, fit | {"head_dim": 128, "kernel": "other"}]}
         self.write("docs/results/s.json", json.dumps(data))
         text = self.fill("results: s.json scaling")
         self.assertIn("\n\n| $d$ = 128, $N$ | other, ms | MiB |\n", text)

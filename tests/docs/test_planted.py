@@ -13,11 +13,7 @@ from tools.docs import planted
 SIMULATOR = planted.ROOT / "common" / "gpusim"
 RUNTIME = SIMULATOR / "runtime"
 # The sources that say what is wrong with a kernel.
-SOURCES = [
-    RUNTIME / "defects.cpp",
-    RUNTIME / "cluster.cpp",
-    *sorted(RUNTIME.glob("block_*.cpp")),
-]
+SOURCES = [RUNTIME / "defects.cpp", RUNTIME / "cluster.cpp", *sorted(RUNTIME.glob("block_*.cpp"))]
 TOKEN = re.compile(r"""//[^\n]*|'(?:[^'\\\n]|\\.)'|"((?:[^"\\\n]|\\.)*)"|(;)""")
 PLACE = re.compile(r"\{\d[^}]*\}|\n")  # stands for a source line
 

@@ -26,17 +26,10 @@ class PlotsTest(unittest.TestCase):
     def test_bytes_are_those_of_the_formulas(self):
         panel = plots.PANELS["fp32"]
         fp32, seq, d = plots.bytes_of_head(panel), panel.seq, panel.head_dim
-        for name, br in (
-            ("sliced_q", 32),
-            ("large_tiles", 128),
-        ):  # chapter 05: 2Nd + 2 Tr N d + N
+        for name, br in (("sliced_q", 32), ("large_tiles", 128)):  # chapter 05: 2Nd + 2 Tr N d + N
             numbers = 2 * seq * d + 2 * (seq // br) * seq * d + seq
             self.assertEqual(fp32["05_loop_swapped_v2", name], 4 * numbers, name)
-        for name, bc in (
-            ("cooperative", 32),
-            ("bc_64", 64),
-            ("bc_128", 128),
-        ):  # chapter 04
+        for name, bc in (("cooperative", 32), ("bc_64", 64), ("bc_128", 128)):  # chapter 04
             tiles = seq // bc
             numbers = 2 * seq * d + (3 * tiles - 1) * seq * d + (4 * tiles + 1) * seq
             self.assertEqual(fp32["04_tiled_v1", name], 4 * numbers, name)

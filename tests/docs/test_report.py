@@ -26,13 +26,7 @@ def attention() -> dict:
             for name in ("stages_1", "fragment_double_buffer")
         ],
     )
-    run["problem"] = {
-        "name": "attention",
-        "batch": 1,
-        "heads": 12,
-        "q": "/tmp/q.npy",
-        "v": "/tmp/v.npy",
-    }
+    run["problem"] = {"name": "attention", "batch": 1, "heads": 12, "q": "/tmp/q.npy", "v": "/tmp/v.npy"}
     for variant in run["variants"]:
         for traffic in variant["traffic"].values():
             part = {"read_bytes": 3_000_000, "write_bytes": 700_000}

@@ -57,8 +57,7 @@ class FormTest(unittest.TestCase):
         value = {"device": {"name": "H"}, "rows": [{"a": [1, {"b": 2}]}, {"a": []}]}
         text = results.text_of(value)
         self.assertEqual(
-            text,
-            '{\n "device": {"name": "H"},\n "rows": [\n  {"a": [1, {"b": 2}]},\n  {"a": []}\n ]\n}\n',
+            text, '{\n "device": {"name": "H"},\n "rows": [\n  {"a": [1, {"b": 2}]},\n  {"a": []}\n ]\n}\n'
         )
         self.assertEqual(json.loads(text), value)
 

@@ -85,15 +85,7 @@ class Tables(unittest.TestCase):
         data = {"gpus": 2, "runs": [run]}
         with self.assertRaises(measured.NoSuchMeasurement):
             measured.ring_sweep(data)
-        words = [
-            "--causal",
-            "--variant",
-            "overlapped",
-            "--channels",
-            "4",
-            "--head-start",
-            "0",
-        ]
+        words = ["--causal", "--variant", "overlapped", "--channels", "4", "--head-start", "0"]
         variant = {"ideal_ms": 3.0, "time_ms": {"median": 4.0}}
         data["runs"].append({"options": words, "variant": variant})
         self.assertIn("| 4 | 0 | 4.00 (0.75) |", measured.ring_sweep(data))

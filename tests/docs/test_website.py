@@ -143,8 +143,7 @@ class PagesTest(FolderTest):
         self.write("chapters/01_a/d.svg", svg)
         text = self.page('# 01. A\n\n![What "it" shows](d.svg)\n')
         self.assertIn(
-            '<svg width="9" fill="currentColor" role="img" aria-label="What &quot;it&quot; shows">',
-            text,
+            '<svg width="9" fill="currentColor" role="img" aria-label="What &quot;it&quot; shows">', text
         )
         self.assertNotIn("<title>", text)
 
@@ -318,10 +317,7 @@ class SearchTest(FolderTest):
     def test_words_of_titles_headings_and_the_glossary_are_found(self):
         self.write("README.md", "# Front\n")
         self.write("chapters/01_a/README.md", "# 01. A\n\n## Why three *barriers*\n")
-        self.write(
-            "docs/pages/glossary.md",
-            "# Glossary\n\n| word | is |\n|---|---|\n| Br, tile | x |\n",
-        )
+        self.write("docs/pages/glossary.md", "# Glossary\n\n| word | is |\n|---|---|\n| Br, tile | x |\n")
         site = pages.Site(self.root, pages.find_pages(self.root))
         words = search_words.words_of(site)
         url = "../chapter_01_a.html#chapter_01_a-why-three-barriers"

@@ -19,16 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests import parts
-from tools.learn import (
-    checking,
-    diagnosis,
-    exercises,
-    machine,
-    opens,
-    project,
-    regions,
-    trials,
-)
+from tools.learn import checking, diagnosis, exercises, machine, opens, project, regions, trials
 
 
 @dataclass
@@ -71,10 +62,7 @@ def problem_of(bench: trials.Workbench, exercise: exercises.Exercise, case: Case
 
 
 def compile_problem_of(
-    bench: trials.Workbench,
-    exercise: exercises.Exercise,
-    case: Case,
-    copy: dict[str, str],
+    bench: trials.Workbench, exercise: exercises.Exercise, case: Case, copy: dict[str, str]
 ) -> str:
     """The same for an answer that the simulator's build refuses, on a line of the exercise."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
@@ -119,10 +107,7 @@ def lacks(exercise: exercises.Exercise) -> list[str]:
     return [
         f"exercise {region.number} has {count} {what}: must be two or more"
         for region in exercise.regions
-        for what, count in (
-            ("hints", len(region.hints)),
-            ("mutants", mutants.count(region.number)),
-        )
+        for what, count in (("hints", len(region.hints)), ("mutants", mutants.count(region.number)))
         if count < 2
     ]
 

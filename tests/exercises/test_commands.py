@@ -75,12 +75,7 @@ class CommandsTest(unittest.TestCase):
         ):
             self.learn(*words, "--no-install")
         done = subprocess.run(
-            started[0],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
+            started[0], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120
         )
         # Its results are wrong: status 1.
         self.assertIn("exited with code 01]", done.stdout, done.stdout + done.stderr)

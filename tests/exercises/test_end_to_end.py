@@ -209,10 +209,7 @@ class EndToEndTest(InAClone):
         said = done.stdout.splitlines()  # first of all, that it builds
         at = next(n for n, line in enumerate(said) if line.startswith("note:"))
         note, *printed = said[at : at + 201]
-        self.assertEqual(
-            note,
-            "note:  exercises 2, 3 and 4 are still blank: what needs them is wrong",
-        )
+        self.assertEqual(note, "note:  exercises 2, 3 and 4 are still blank: what needs them is wrong")
         self.assertEqual(printed, lines)
         self.assertIn("row_per_thread: y[0, 0] is", done.stdout)
         self.clone.answer(1, f"  {printing}", *self.clone.regions[0].solution)
@@ -248,8 +245,7 @@ class EndToEndTest(InAClone):
         self.assertIn("row_per_warp_softmax: block 0,0,0 of ", said)
         self.assertIn("note:  row_per_warp: y is wrong\n", said)
         done = self.clone.learn(
-            *("watch", "01", "--exercise", "--rows", "3", "--block", "2,0,0"),
-            *("--no-install", "--no-open"),
+            *("watch", "01", "--exercise", "--rows", "3", "--block", "2,0,0"), *("--no-install", "--no-open")
         )
         said = "page:  build/watch/01_row_per_block_exercise.html ("
         blank = "exercises 3 and 4 are still blank"
@@ -306,15 +302,7 @@ class EndToEndTest(InAClone):
         self.says(self.clone.check(), 1, "out of place")
 
     def test_9_the_chapters_own_file_is_not_for_editing(self):
-        git = [
-            "git",
-            "-C",
-            str(self.clone.root),
-            "-c",
-            "user.name=x",
-            "-c",
-            "user.email=x",
-        ]
+        git = ["git", "-C", str(self.clone.root), "-c", "user.name=x", "-c", "user.email=x"]
         for words in (["init", "-q"], ["add", "chapters"], ["commit", "-qm", "x"]):
             subprocess.run([*git, *words], check=True, capture_output=True)
         self.assertNotIn("differs from git", self.clone.learn().stdout)

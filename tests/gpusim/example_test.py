@@ -55,10 +55,7 @@ class Example(unittest.TestCase):
             configure += ["-G", cls.options.generator]
         if cls.options.compiler:
             configure.append(f"-DCMAKE_CXX_COMPILER={cls.options.compiler}")
-        for command in (
-            configure,
-            [cls.options.cmake, "--build", str(cls.build), "--parallel", "2"],
-        ):
+        for command in (configure, [cls.options.cmake, "--build", str(cls.build), "--parallel", "2"]):
             done = subprocess.run(command, check=False, capture_output=True, text=True)
             if done.returncode != 0:
                 raise AssertionError(f"{command}\n{done.stdout}{done.stderr}")
@@ -101,8 +98,7 @@ class Example(unittest.TestCase):
             rf"Read access by thread \S+ at block_sums\.cu:{read}$",
         )
         self.assertRegex(
-            done.stderr,
-            r'shared memory, partials\[1\] \(byte 4 of "partials"\) in block \(0,0,0\)',
+            done.stderr, r'shared memory, partials\[1\] \(byte 4 of "partials"\) in block \(0,0,0\)'
         )
         self.assertTrue(re.search(r"ERROR SUMMARY: \d+ defects?, ", done.stderr))
         self.assertEqual(

@@ -197,10 +197,7 @@ class HostFunctions(unittest.TestCase):
     def test_functions_of_the_c_library(self) -> None:
         errors = self.errors_in_kernel("memmove(x, x + 1, n);")
         says = "kernel.cu:2: error: a kernel cannot call memmove" + ONLY_THE_CPU
-        self.assertEqual(
-            errors,
-            [says + "a kernel can call CUDA's functions, and those with __device__"],
-        )
+        self.assertEqual(errors, [says + "a kernel can call CUDA's functions, and those with __device__"])
 
     def test_exceptions_and_static_variables(self) -> None:
         end = " | it runs on the CPU only: "
@@ -209,10 +206,7 @@ class HostFunctions(unittest.TestCase):
         self.assertEqual(errors, [f"{says}{end}return, or trap with assert()"])
         errors = self.errors_in_kernel("static int first = n; x[0] = first;")
         says = "a kernel cannot initialize a static variable when it is first used"
-        self.assertEqual(
-            errors,
-            [f"kernel.cu:2: error: {says}{end}use __shared__, or a constant"],
-        )
+        self.assertEqual(errors, [f"kernel.cu:2: error: {says}{end}use __shared__, or a constant"])
 
     def test_what_nvcc_accepts(self) -> None:
         for statement in (

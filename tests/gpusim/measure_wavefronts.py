@@ -16,16 +16,7 @@ METRIC = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
 def main() -> None:
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    ncu = [
-        "ncu",
-        "--clock-control",
-        "none",
-        "--csv",
-        "--page",
-        "raw",
-        "--metrics",
-        METRIC,
-    ]
+    ncu = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--metrics", METRIC]
     try:
         text = subprocess.run([*ncu, sys.argv[1]], check=True, capture_output=True, text=True).stdout
     except FileNotFoundError:

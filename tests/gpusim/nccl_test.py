@@ -55,16 +55,12 @@ class Nccl(unittest.TestCase):
     def test_all_receive_first(self):
         for line in run(2, "all_receive_first"):
             self.assertIn(
-                "deadlock: rank 0 receives 64 bytes from rank 1, rank 1 receives 64 bytes from rank 0",
-                line,
+                "deadlock: rank 0 receives 64 bytes from rank 1, rank 1 receives 64 bytes from rank 0", line
             )
 
     def test_nobody_sends(self):
         lines = run(2, "nobody_sends")
-        self.assertIn(
-            "rank 0 receives 64 bytes from rank 1, which has left the communicator",
-            lines[0],
-        )
+        self.assertIn("rank 0 receives 64 bytes from rank 1, which has left the communicator", lines[0])
 
     def test_sizes(self):
         lines = run(2, "sizes")
@@ -88,16 +84,12 @@ class Nccl(unittest.TestCase):
 
     def test_gather_and_send(self):
         for line in run(2, "gather_and_send"):
-            self.assertIn(
-                "deadlock: rank 0 gathers with rank 1, rank 1 sends 64 bytes to rank 0",
-                line,
-            )
+            self.assertIn("deadlock: rank 0 gathers with rank 1, rank 1 sends 64 bytes to rank 0", line)
 
     def test_unwritten(self):
         for line in run(2, "unwritten"):
             self.assertIn(
-                "uninitialized_read: Uninitialized __global__ memory read of size 64 bytes by ncclSend",
-                line,
+                "uninitialized_read: Uninitialized __global__ memory read of size 64 bytes by ncclSend", line
             )
             self.assertIn('"fresh"', line)
 

@@ -161,18 +161,7 @@ elif name.startswith("ch"):
     copy(special if os.path.exists(special) else f"{json}.json", words[words.index("--json") + 1])
     sys.exit(status)
 """  # noqa: E501
-NAMES = [
-    "sudo",
-    "env",
-    "dpkg-query",
-    "apt-get",
-    "c++",
-    "cmake",
-    "ctest",
-    "ninja",
-    "addr2line",
-    "chapter",
-]
+NAMES = ["sudo", "env", "dpkg-query", "apt-get", "c++", "cmake", "ctest", "ninja", "addr2line", "chapter"]
 
 
 class Tree:

@@ -63,13 +63,7 @@ def variant(
 def chapter(name: str, variants: list[dict], backend: str = "sim") -> dict:
     device = "CPU simulator, 4 cores" if backend == "sim" else "NVIDIA H100 80GB HBM3"
     problem = {"name": "softmax", "rows": ROWS, "cols": COLS, "q": "/tmp/q.npy"}
-    return {
-        "chapter": name,
-        "backend": backend,
-        "device": device,
-        "problem": problem,
-        "variants": variants,
-    }
+    return {"chapter": name, "backend": backend, "device": device, "problem": problem, "variants": variants}
 
 
 def safe_softmax(backend: str = "sim") -> dict:

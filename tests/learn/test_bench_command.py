@@ -200,8 +200,7 @@ class ProtocolTest(unittest.TestCase):
         row = self.attention.time_sustained(kernel, 0.5, sampler)
         self.assertEqual(kernel.call_count, 800)  # 600, after 200 to warm up
         self.assertEqual(
-            row,
-            {"mean_ms": 0.5, "launches": 600} | {"clock_mhz": 1400, "watts": 699, "samples": 9},
+            row, {"mean_ms": 0.5, "launches": 600} | {"clock_mhz": 1400, "watts": 699, "samples": 9}
         )
 
     def test_both_protocols_are_kept_in_the_results(self):
@@ -233,11 +232,7 @@ class ProtocolTest(unittest.TestCase):
         def rows(plan, *names):
             return [{"plan": plan, "variant": name} for name in names]
 
-        first = {
-            "device": "G",
-            "machine": 1,
-            "timings": rows("a", "x") + rows("b", "y"),
-        }
+        first = {"device": "G", "machine": 1, "timings": rows("a", "x") + rows("b", "y")}
         first["sustained"] = rows("b", "y")
         second = {"device": "G", "machine": 2, "timings": rows("a", "z")}
         kept = self.attention.with_other_plans(second, ["a"], first)
@@ -263,10 +258,7 @@ class SamplerTest(unittest.TestCase):
             program.write_text(f"#!/bin/sh\n{script}\n")
             program.chmod(0o755)
             path = {"PATH": f"{folder}:/usr/bin:/bin"}
-            with (
-                mock.patch.dict("os.environ", path),
-                machine.Sampler() as sampler,
-            ):
+            with mock.patch.dict("os.environ", path), machine.Sampler() as sampler:
                 return sampler
 
     def test_clock_and_power_of_an_interval(self):

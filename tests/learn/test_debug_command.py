@@ -85,11 +85,7 @@ class DebugTest(unittest.TestCase):
             2,
             "argument --break: expected one argument (see ./learn debug --help)",
         )
-        self.assert_one_line(
-            self.learn("77"),
-            2,
-            "there is no chapter 77: the chapters are 01, 02",
-        )
+        self.assert_one_line(self.learn("77"), 2, "there is no chapter 77: the chapters are 01, 02")
 
 
 if __name__ == "__main__":

@@ -33,17 +33,7 @@ from tools.learn import (
     trials,
     watching,
 )
-from tools.learn.commands import (
-    check,
-    debug,
-    diff,
-    hint,
-    reset,
-    solution,
-    start,
-    try_,
-    watch,
-)
+from tools.learn.commands import check, debug, diff, hint, reset, solution, start, try_, watch
 
 from . import fakes, fixtures
 
@@ -649,8 +639,7 @@ class SeveralFilesTest(InAChapter):
         third = "line 1 of exercise 3's solution in square() of more.cuh"
         said = "Divergent threads: 3 of 4 reached {}, the others are at {}"
         self.assertEqual(
-            self.placed(said.format("kernel.cuh:5", "more.cuh:6"), None),
-            said.format(first, third),
+            self.placed(said.format("kernel.cuh:5", "more.cuh:6"), None), said.format(first, third)
         )
 
     def test_the_function_around_a_line(self):
@@ -757,13 +746,7 @@ class SeveralFilesTest(InAChapter):
         def said(number: int) -> str:
             out, right = io.StringIO(), checking.Verdict(True, number)
             with mock.patch.object(checking, "check_one", return_value=right):
-                check.report_one(
-                    console.Console(out),
-                    self.root,
-                    self.exercise,
-                    lambda: self.root,
-                    number,
-                )
+                check.report_one(console.Console(out), self.root, self.exercise, lambda: self.root, number)
             return out.getvalue()
 
         self.run_command(start, "01")
@@ -903,9 +886,7 @@ class SeveralFilesTest(InAChapter):
         self.assertEqual(calls[:1], [(True, "b")])
         self.assertIn((True, None), calls)
 
-    def test_the_limits_of_one_variant_come_after_its_numbers_and_before_the_other_variants(
-        self,
-    ):
+    def test_the_limits_of_one_variant_come_after_its_numbers_and_before_the_other_variants(self):
         asked = []
 
         def explain(attempts, limits, *_):
@@ -919,9 +900,7 @@ class SeveralFilesTest(InAChapter):
         self.assertEqual(calls, [(True, "b"), (True, "b"), (True, None)])
         self.assertEqual(asked, [[], ["conflicts"], ["conflicts"]])
 
-    def test_a_blank_is_named_when_the_answers_are_right_and_nothing_else_is_said_about_it(
-        self,
-    ):
+    def test_a_blank_is_named_when_the_answers_are_right_and_nothing_else_is_said_about_it(self):
         verdict, calls = self.judged(set())
         self.assertEqual(verdict.exercise, 2)
         states = {1: checking.RIGHT, 2: checking.BLANK}
@@ -1020,10 +999,7 @@ class SeveralFilesTest(InAChapter):
             command("race", {}, block="1,0,0"),
             f"{watch} --exercise --variant v --block 1,0,0 --input {number}",
         )
-        self.assertEqual(
-            command("sectors", alone),
-            f"{watch} --answer 1 --variant v --input {number}",
-        )
+        self.assertEqual(command("sectors", alone), f"{watch} --answer 1 --variant v --input {number}")
         self.assertEqual(
             command("numbers", alone, "--rows 3", at="y[0,5]"),
             f"{watch} --answer 1 --variant v --at 'y[0,5]' --rows 3",
@@ -1071,10 +1047,7 @@ class QuickTrial(unittest.TestCase):
 
     def test_one_variant_is_left(self):
         for name, left in (
-            (
-                "a",
-                'Step{.name = "a", .summary = "} , {", .sum = [](int x) { return f(x, 1); }}',
-            ),
+            ("a", 'Step{.name = "a", .summary = "} , {", .sum = [](int x) { return f(x, 1); }}'),
             ("b", 'step<A, B>("b", "of \\"a\\", (b", launch<A, B>)'),
             ("c", 'step<B>("c", "last")'),
         ):
@@ -1143,10 +1116,7 @@ class QuickTrial(unittest.TestCase):
             file = Path(words[words.index("-c") + 1]).with_name("a.cuh")
             raise trials.CompileError(f"{file}:1:5: error: no")
 
-        with (
-            tempfile.TemporaryDirectory() as name,
-            mock.patch.object(trials.Workbench, "_call", fail),
-        ):
+        with tempfile.TemporaryDirectory() as name, mock.patch.object(trials.Workbench, "_call", fail):
             bench = self.bench(Path(name))
             with self.assertRaisesRegex(trials.CompileError, f"^{name}/a.cuh:1:5: "):
                 bench.look({"a.cuh": "int a = 1;\n"}, [])
@@ -1568,26 +1538,16 @@ class DiagnosisTest(unittest.TestCase):
         tensors = fields["check"]["tensors"]
         tensors["lse"] = tensors.pop("y")
         self.assertIn(
-            "too large by 1.38629, as if each sum were 4 times as large",
-            self.said(attempt(**fields)),
+            "too large by 1.38629, as if each sum were 4 times as large", self.said(attempt(**fields))
         )
 
     def test_ranges_of_indices(self):
         quarters = axis(32, 16, 8, 31, ranges=[[8, 15], [24, 31]])
-        self.assertIn(
-            "columns 8 to 15 and 24 to 31 of 32",
-            self.said(attempt(**wrong(ALL_ROWS, quarters))),
-        )
+        self.assertIn("columns 8 to 15 and 24 to 31 of 32", self.said(attempt(**wrong(ALL_ROWS, quarters))))
         single = axis(32, 6, 0, 31, ranges=[[0, 0], [8, 11], [31, 31]])
-        self.assertIn(
-            "columns 0, 8 to 11 and 31 of 32",
-            self.said(attempt(**wrong(ALL_ROWS, single))),
-        )
+        self.assertIn("columns 0, 8 to 11 and 31 of 32", self.said(attempt(**wrong(ALL_ROWS, single))))
         repeated = axis(100, 48, 8, 95, ranges=[[8, 15]], period=16)
-        self.assertIn(
-            "rows 8 to 15 of every 16",
-            self.said(attempt(**wrong(repeated, ALL_COLS))),
-        )
+        self.assertIn("rows 8 to 15 of every 16", self.said(attempt(**wrong(repeated, ALL_COLS))))
 
     def test_the_inputs_of_the_first_wrong_element_are_told_once(self):
         fields = wrong(ALL_ROWS, ALL_COLS)
@@ -1611,14 +1571,8 @@ class DiagnosisTest(unittest.TestCase):
             ({"relation": "xor", "by": 3}, "row i holds what belongs in row i ^ 3"),
             ({"relation": "shift", "by": 2}, "row i holds what belongs in row i + 2"),
             ({"relation": "shift", "by": -1}, "row i holds what belongs in row i - 1"),
-            (
-                {"relation": "fixed", "by": 2},
-                "every wrong row holds what belongs in row 2",
-            ),
-            (
-                {"relation": "map"},
-                "rows are mixed up: row 0 holds what belongs in row 2",
-            ),
+            ({"relation": "fixed", "by": 2}, "every wrong row holds what belongs in row 2"),
+            ({"relation": "map"}, "rows are mixed up: row 0 holds what belongs in row 2"),
             ({"relation": "transposed", "axis": -1}, "row and column are exchanged"),
             (
                 {"relation": "offset", "offset": [8, -1], "axis": -1},
@@ -1629,10 +1583,7 @@ class DiagnosisTest(unittest.TestCase):
                 text = self.holds(**rule)
                 self.assertIn(f"y[0, 1] holds what y[2, 1] should be: {words}", text)
         many = axis(64, 64, 0, 63)
-        self.assertIn(
-            "rows i and i + 8 of every 16 are swapped",
-            self.holds(many, relation="xor", by=8),
-        )
+        self.assertIn("rows i and i + 8 of every 16 are swapped", self.holds(many, relation="xor", by=8))
         one = self.holds(axis(4, 1, 0, 0), relation="xor", by=2)
         self.assertIn("row 0 holds what belongs in row 2", one)
 
@@ -1642,28 +1593,16 @@ class DiagnosisTest(unittest.TestCase):
 
     def test_values_of_another_tensor(self):
         same = {"relation": "same_index", "source": [0, 1], "axis": -1}
-        self.assertIn(
-            "y[0, 1] holds what z[0, 1] should be: y holds z",
-            self.holds(**same, tensor="z"),
-        )
-        self.assertIn(
-            "y[0, 1] holds x[0, 1]: y holds x",
-            self.holds(**same, tensor="x", is_input=True),
-        )
+        self.assertIn("y[0, 1] holds what z[0, 1] should be: y holds z", self.holds(**same, tensor="z"))
+        self.assertIn("y[0, 1] holds x[0, 1]: y holds x", self.holds(**same, tensor="x", is_input=True))
 
     def test_another_problem_for_which_the_result_is_right(self):
         fields = wrong(ALL_ROWS, ALL_COLS)
         other = {"change": "with v in place of k", "outputs": ["lse", "o"]}
         fields["check"]["as_if"] = [other]
-        self.assertIn(
-            "lse and o would be right with v in place of k",
-            self.said(attempt(**fields)),
-        )
+        self.assertIn("lse and o would be right with v in place of k", self.said(attempt(**fields)))
         fields["check"]["as_if"] = [other, other | {"change": "if k had rows swapped"}]
-        self.assertIn(
-            "right with v in place of k or if k had rows swapped",
-            self.said(attempt(**fields)),
-        )
+        self.assertIn("right with v in place of k or if k had rows swapped", self.said(attempt(**fields)))
         more = other["change"] + ", and zeros for a key after the last"
         fields["check"]["as_if"] = [other | {"change": more}, other]
         said = self.said(attempt(**fields))
@@ -1721,10 +1660,7 @@ class DiagnosisTest(unittest.TestCase):
             "right with --window 2 and 71, wrong with 63",
             self.said(*right, attempt("--seq-q 300 --window 63", **bad)),
         )
-        seeds = self.said(
-            attempt("--seq-q 3"),
-            attempt("--seq-q 3 --dropout 0.3 --dropout-seed 4", **bad),
-        )
+        seeds = self.said(attempt("--seq-q 3"), attempt("--seq-q 3 --dropout 0.3 --dropout-seed 4", **bad))
         self.assertIn("of the inputs tried, only with --dropout 0.3", seeds)
         self.assertNotIn("--dropout-seed", seeds)
 
@@ -1772,11 +1708,7 @@ class DiagnosisTest(unittest.TestCase):
         self.assertEqual(finding.details, ["Invalid"])
 
     def test_a_wait_that_returned_at_once_is_the_first_cause(self):
-        race = {
-            "kind": "race",
-            "message": "Race: the wait returned at once",
-            "count": 1,
-        }
+        race = {"kind": "race", "message": "Race: the wait returned at once", "count": 1}
         misuse = {"kind": "misuse", "message": "one arrival too many", "count": 1}
         first = diagnosis.explain([attempt(defects=[race, misuse])])
         self.assertEqual((first.kind, first.details), ("race", [race["message"]]))
@@ -1832,8 +1764,7 @@ class DiagnosisTest(unittest.TestCase):
         defect = {"kind": "barrier_divergence", "message": message, "count": 1}
         finding = diagnosis.explain([attempt(defects=[defect])])
         self.assertEqual(
-            finding.headline,
-            "has a barrier, or an operation of a warp, that not all threads reach",
+            finding.headline, "has a barrier, or an operation of a warp, that not all threads reach"
         )
         self.assertEqual(finding.details, message.splitlines())
         self.assertEqual(finding.lines, ["kernel.cuh:48", "kernel.cuh:61"])
@@ -1978,8 +1909,7 @@ class DiagnosisTest(unittest.TestCase):
         headline = "is right, but takes tiles for more than they are"
         self.assertEqual((finding.kind, finding.headline), ("tiles", headline))
         self.assertEqual(
-            finding.details,
-            ["tile (0, 2) of 128 queries and 64 keys is empty, and the kernel visits it"],
+            finding.details, ["tile (0, 2) of 128 queries and 64 keys is empty, and the kernel visits it"]
         )
         finding = explain([kinds("ppf", "ppf", "ppp")], ["tiles"], [right])
         self.assertEqual(
@@ -2109,13 +2039,7 @@ class DiagnosisTest(unittest.TestCase):
 
     def test_the_first_variant_of_the_chapter_is_told(self):
         bad = wrong(ALL_ROWS, ALL_COLS)
-        finding = diagnosis.explain(
-            [
-                attempt(),
-                attempt(variant="w", **bad),
-                attempt("--rows 9", **bad),
-            ]
-        )
+        finding = diagnosis.explain([attempt(), attempt(variant="w", **bad), attempt("--rows 9", **bad)])
         self.assertEqual((finding.variant, finding.arguments), ("v", "--rows 9"))
 
 
@@ -2453,10 +2377,7 @@ class TrialTest(unittest.TestCase):
         self.assertEqual([(a.variant, a.ended) for a in ended], [("b", trials.HANGS)])
 
     def test_a_crash_and_a_message(self):
-        self.assertEqual(
-            {a.ended for a in self.run_program("kill -SEGV $$")},
-            {"was ended by SIGSEGV"},
-        )
+        self.assertEqual({a.ended for a in self.run_program("kill -SEGV $$")}, {"was ended by SIGSEGV"})
         said = self.run_program('echo "error: no memory" >&2; exit 2')[0]
         self.assertEqual(said.ended, "ended with status 2: no memory")
 
@@ -2467,8 +2388,7 @@ class TrialTest(unittest.TestCase):
 
     def test_a_program_that_prints_forever_is_stopped(self):
         self.assertEqual(
-            {a.ended for a in self.run_program("exec yes", time_limit=30)},
-            {"was ended by SIGXFSZ"},
+            {a.ended for a in self.run_program("exec yes", time_limit=30)}, {"was ended by SIGXFSZ"}
         )
 
     def test_results_are_read(self):

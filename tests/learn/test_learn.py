@@ -103,12 +103,7 @@ class TableTest(unittest.TestCase):
     def test_an_output_that_is_judged_by_its_largest_error_only_decides(self):
         run = fixtures.chapter("03_x", [fixtures.variant("v", 1)])
         check = run["variants"][0]["check"]
-        check["tensors"]["lse"] = {
-            "rel_l2": 0.5,
-            "max_abs": 0.25,
-            "measure": "max_abs",
-            "tolerance": 1e-4,
-        }
+        check["tensors"]["lse"] = {"rel_l2": 0.5, "max_abs": 0.25, "measure": "max_abs", "tolerance": 1e-4}
         check["passed"] = False
         row = results.read([run])[0].rows[0]
         self.assertEqual(row.error.tensor, "y")
@@ -178,11 +173,7 @@ class TableTest(unittest.TestCase):
 
     def test_the_problem_in_words(self):
         run = fixtures.safe_softmax()
-        run["problem"] |= {
-            "k": "/some/where/k.npy",
-            "scale": 0.17677669,
-            "causal": False,
-        }
+        run["problem"] |= {"k": "/some/where/k.npy", "scale": 0.17677669, "causal": False}
         expected = "softmax, rows 2748, cols 229, scale 0.1768, from q.npy k.npy"
         self.assertEqual(results.read([run])[0].problem, expected)
 
@@ -550,8 +541,7 @@ class DocsTest(LearnTest):
         install = self.tree.calls("apt-get")[-1]
         self.assertTrue(install.endswith("install --no-install-recommends doxygen libjs-mathjax"))
         self.assertLess(
-            done.stdout.index("doxygen libjs-mathjax"),
-            done.stdout.index("tools.docs.website.build"),
+            done.stdout.index("doxygen libjs-mathjax"), done.stdout.index("tools.docs.website.build")
         )
 
     def test_no_install(self):
@@ -781,11 +771,7 @@ class TerminalTest(LearnTest):
         ours, its = pty.openpty()
         environment = self.tree.environment(TERM="xterm", **variables)
         process = subprocess.Popen(
-            self.tree.command(*words),
-            env=environment,
-            stdin=its,
-            stdout=its,
-            stderr=its,
+            self.tree.command(*words), env=environment, stdin=its, stdout=its, stderr=its
         )
         os.close(its)
         text = b""

@@ -232,10 +232,7 @@ class TablesTest(unittest.TestCase):
 
     def test_copies(self):
         right, own = [[[0, 0], [0, 8], "zeros"]], [[[1, 0], None, "zeros"]]
-        self.assertEqual(
-            look.copied_cells(own, right),
-            [[("1,0*", True), ("-*", True), ("zeros", False)]],
-        )
+        self.assertEqual(look.copied_cells(own, right), [[("1,0*", True), ("-*", True), ("zeros", False)]])
 
     def shown(self, width: int) -> list[str]:
         out = io.StringIO()
@@ -373,8 +370,7 @@ class LookTest(unittest.TestCase):
         lines = self.look("06")
         self.assertEqual(self.status, 1)
         self.assertEqual(
-            lines[0],
-            "exercise 1, row_for_a: lane 8 gives (0, 8), should give (8, 0); 16 of 32 lanes differ",
+            lines[0], "exercise 1, row_for_a: lane 8 gives (0, 8), should give (8, 0); 16 of 32 lanes differ"
         )
         how = (
             "5.1 means: after ldmatrix, register 1 of lane 5 holds these two neighbouring elements of a row."
@@ -426,8 +422,7 @@ class LookTest(unittest.TestCase):
         self.write("08", self.copy("08", exercise_9=own))
         lines = self.look("08")
         self.assertEqual(
-            lines[0],
-            "exercise 9, from_a: lane 8 gives (8, 0), should give (0, 8); 16 of 32 lanes differ",
+            lines[0], "exercise 9, from_a: lane 8 gives (8, 0), should give (0, 8); 16 of 32 lanes differ"
         )
         self.assertIn("after ldmatrix_transposed, register 1 of lane 5", lines[1])
         self.assertIn("elements of a column.", " ".join(" ".join(lines).split()))
@@ -464,10 +459,7 @@ class LookTest(unittest.TestCase):
     def test_elements_are_told_call_by_call(self):
         solution = "\n".join(self.exercise("04").region(3).solution)
         self.write("04", self.copy("04"))
-        self.assertEqual(
-            self.look("04"),
-            ["exercise 3, load_tile: right", "next:  ./learn check 04"],
-        )
+        self.assertEqual(self.look("04"), ["exercise 3, load_tile: right", "next:  ./learn check 04"])
         own = solution.replace("n += kThreads", "n += 32")
         self.write("04", self.copy("04", exercise_3=own))
         text = " ".join(" ".join(self.look("04")).split())
@@ -484,11 +476,7 @@ class LookTest(unittest.TestCase):
         self.write("10", self.copy("10"))
         self.assertEqual(
             self.look("10"),
-            [
-                "exercise 4, store_pair: right",
-                "exercise 5, rows_of_dq: right",
-                "next:  ./learn check 10",
-            ],
+            ["exercise 4, store_pair: right", "exercise 5, rows_of_dq: right", "next:  ./learn check 10"],
         )
         own = solution.replace("n / 8 * kRows", "n / 8 * 8")
         self.write("10", self.copy("10", exercise_4=own))
@@ -542,16 +530,8 @@ class LookTest(unittest.TestCase):
                 {"exercise_1": "  for (int i = lane; i >= 0; i ^= 1) {}\n  return {0, 0};"},
                 "they did not end, and were stopped",
             ),
-            (
-                "08",
-                {"exercise_9": f"{rows}\n  exit(3);"},
-                "they stopped the program: it ended with status 3",
-            ),
-            (
-                "08",
-                {"exercise_9": f'{rows}\n  printf("lane %d", lane);'},
-                "they print something themselves",
-            ),
+            ("08", {"exercise_9": f"{rows}\n  exit(3);"}, "they stopped the program: it ended with status 3"),
+            ("08", {"exercise_9": f'{rows}\n  printf("lane %d", lane);'}, "they print something themselves"),
         ):
             self.write(number, self.copy(number, **answer))
             with mock.patch.object(maps, "TIME_LIMIT", 0.5):

@@ -34,8 +34,7 @@ class CommandTest(unittest.TestCase):
         done = self.tree.learn("notebooks")
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         self.assertEqual(
-            self.builds(),
-            ["cmake --build --preset sim --target ch01_safe_softmax ch02_online_softmax"],
+            self.builds(), ["cmake --build --preset sim --target ch01_safe_softmax ch02_online_softmax"]
         )
         for name in ("01_plain  ", "02_counted", "03_both   "):
             page = f"build/notebooks/{name.strip()}.html"

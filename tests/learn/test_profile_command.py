@@ -94,10 +94,7 @@ class ProfileTest(unittest.TestCase):
 
     def test_our_options_may_stand_before_and_behind_the_chapter(self):
         self.add_gpu()
-        for words in (
-            ["--preset", "sim", "--no-install", "1"],
-            ["1", "--preset", "sim", "--no-install"],
-        ):
+        for words in (["--preset", "sim", "--no-install", "1"], ["1", "--preset", "sim", "--no-install"]):
             done = self.learn(*words)
             self.assertEqual(self.words(done), "--simulator-only preset sim: chosen by --preset")
         self.assertEqual(self.tree.calls("dpkg-query"), [])
@@ -106,8 +103,7 @@ class ProfileTest(unittest.TestCase):
         done = self.learn("1", "--json", "-")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(
-            done.stdout,
-            "the profile of --json - --simulator-only preset sim: there is no nvcc\n",
+            done.stdout, "the profile of --json - --simulator-only preset sim: there is no nvcc\n"
         )
         self.assertIn("-- build", done.stderr)
 

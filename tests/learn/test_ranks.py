@@ -35,10 +35,7 @@ class Command(unittest.TestCase):
         begin = ["mpirun", "--quiet", "--oversubscribe", "-n"]
         program = str(self.several)
         self.assertEqual(self.of(self.several, "--x"), [*begin, "2", program, "--x"])
-        self.assertEqual(
-            self.of(self.several, "--x", "-n", "5", "--y"),
-            [*begin, "5", program, "--x", "--y"],
-        )
+        self.assertEqual(self.of(self.several, "--x", "-n", "5", "--y"), [*begin, "5", program, "--x", "--y"])
 
     def test_one_rank_in_a_debugger(self):
         def of(rank: int, *options: str) -> list[str]:
@@ -52,8 +49,7 @@ class Command(unittest.TestCase):
         gdb, plain = ["-n", "1", "gdb", "--args", "ch", "--x"], ["ch", "--x"]
         self.assertEqual(of(0, "--x"), [*begin(0), *gdb, ":", "-n", "1", *plain])
         self.assertEqual(
-            of(1, "-n", "4", "--x"),
-            [*begin(1), "-n", "1", *plain, ":", *gdb, ":", "-n", "2", *plain],
+            of(1, "-n", "4", "--x"), [*begin(1), "-n", "1", *plain, ":", *gdb, ":", "-n", "2", *plain]
         )
         self.assertEqual(of(0, "-n", "1", "--x"), [*begin(0), *gdb])
         words = ranks.command(self.alone, ["--x"], "ch", ranks.Wrapped(["gdb"], 0))

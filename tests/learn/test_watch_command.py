@@ -32,10 +32,7 @@ on = "wait"
 show = "timeline"
 see = "They wait at `__syncthreads()`."
 """
-TENSORS = {
-    "x": {"shape": [32, 32], "bytes": 4096},
-    "y": {"shape": [32, 32], "bytes": 4096},
-}
+TENSORS = {"x": {"shape": [32, 32], "bytes": 4096}, "y": {"shape": [32, 32], "bytes": 4096}}
 
 
 def result(variant: dict) -> dict:
@@ -84,10 +81,7 @@ class CommandTest(unittest.TestCase):
         for run in runs:
             self.assertIn(" --variant row_per_block --rows 7 --seed 1 --json ", run)
         # Of a grid of 4 blocks, neither the first nor the last.
-        self.assertEqual(
-            self.tree.calls("recorder"),
-            ["recorder 0,0,0 1 - -", "recorder 1,0,0 - 0 -"],
-        )
+        self.assertEqual(self.tree.calls("recorder"), ["recorder 0,0,0 1 - -", "recorder 1,0,0 - 0 -"])
         self.assertIn("page:  build/watch/01_row_per_block.html (", said)
         self.assertIn(": block 0,0,0 of 4 x 1 x 1, 4 warps, 204 events", said)
         self.assertNotIn("left out", said)
@@ -202,10 +196,7 @@ class CommandTest(unittest.TestCase):
                 "--variant",
                 "fast",
             ): "--variant fast: must be one of those of chapter 01: row_per_thread, row_per_block",
-            (
-                "--block",
-                "4,0,0",
-            ): "--block 4,0,0: is outside of the grid: must be 0,0,0 to "
+            ("--block", "4,0,0"): "--block 4,0,0: is outside of the grid: must be 0,0,0 to "
             "3,0,0 (transpose(const float*, float*), 4 x 1 x 1 blocks)",
             ("--at", "z[1]"): "--at 'z[1]': there is no tensor z: must be one of x, y",
             ("--exercise",): "chapter 01 has no exercises yet",
@@ -283,12 +274,7 @@ class RefusalTest(unittest.TestCase):
             ("--view", "1", "--answer", "1"): f"{own} --answer",
             ("--view", "1", "--rows", "5"): f"{own} --rows 5",
             ("--input", "1"): "--input needs --exercise or --answer",
-            (
-                "--input",
-                "1",
-                "--rows",
-                "5",
-            ): "--input 1 is an input: leave out --rows 5",
+            ("--input", "1", "--rows", "5"): "--input 1 is an input: leave out --rows 5",
             ("--out", "/"): f"--out /: {file}",
             ("--out", "no/x.html"): f"--out no/x.html: {file}",
         }.items():
@@ -308,8 +294,7 @@ class RefusalTest(unittest.TestCase):
             with self.assertRaises(LearnError) as caught:
                 byte(word)
             self.assertEqual(
-                str(caught.exception),
-                f"--at '{word}': y has the shape 32 x 32: its last element is y[31,31]",
+                str(caught.exception), f"--at '{word}': y has the shape 32 x 32: its last element is y[31,31]"
             )
 
     def test_a_wrong_watch_toml(self):

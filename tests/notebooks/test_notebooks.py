@@ -86,10 +86,7 @@ class NotebooksTest(unittest.TestCase):
     @needs_packages
     def test_nbformat_finds_them_valid(self):
         done = subprocess.run(
-            [PYTHON, "-c", VALIDATE, *NOTEBOOKS],
-            capture_output=True,
-            text=True,
-            check=False,
+            [PYTHON, "-c", VALIDATE, *NOTEBOOKS], capture_output=True, text=True, check=False
         )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 

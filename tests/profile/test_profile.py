@@ -110,10 +110,7 @@ def counters(reads: int, writes: int, atomics: int = 0) -> dict:
 
 def launch(kernel: str = "void fa::online_softmax<4>(const float *)", **values) -> dict:
     """A launch with these measurements, by our names; everything else is 0."""
-    return {
-        "kernel": kernel,
-        "metrics": {ncu.METRICS[name]: value for name, value in values.items()},
-    }
+    return {"kernel": kernel, "metrics": {ncu.METRICS[name]: value for name, value in values.items()}}
 
 
 class ProfileTest(unittest.TestCase):
@@ -133,10 +130,7 @@ class ProfileTest(unittest.TestCase):
         }
         for name in ("bin/ncu", "bin/nvidia-smi"):
             self.program(name)
-        for name in (
-            "bash",
-            "dirname",
-        ):  # and nothing else from this machine, which may have a GPU
+        for name in ("bash", "dirname"):  # and nothing else from this machine, which may have a GPU
             (self.root / "bin" / name).symlink_to(shutil.which(name))
         for build in ("sim", "cuda"):
             self.program(f"build/{build}/bin/ch02_online_softmax")
@@ -283,19 +277,11 @@ class TableTest(ProfileTest):
         self.assertEqual(seen, {"mma": 4, "wgmma": 60})
 
     def test_atomics_with_and_without_a_result_count(self):
-        self.assertEqual(
-            self.combined({"atomic_sectors": 5, "atom_sectors": 2}),
-            {"atomic_sectors": 7},
-        )
+        self.assertEqual(self.combined({"atomic_sectors": 5, "atom_sectors": 2}), {"atomic_sectors": 7})
 
     def test_what_the_copy_engine_moves_is_at_the_l1_as_well(self):
         self.fake["launches"]["online"] = [
-            launch(
-                read_sectors=30,
-                write_sectors=15,
-                landed_sectors=50,
-                copied_out_sectors=5,
-            )
+            launch(read_sectors=30, write_sectors=15, landed_sectors=50, copied_out_sectors=5)
         ]
         done = self.profile("--variant", "online")
         self.assertEqual(self.row(done, "online")[1:3], ["3.20kB", "3.20kB"])
@@ -467,10 +453,7 @@ class SectorsTest(ProfileTest):
     def measure(self, variants: list[str]) -> list[dict]:
         (self.root / "fake.json").write_text(json.dumps(self.fake))
         path = f"{self.root}/bin:{os.environ['PATH']}"
-        with (
-            mock.patch.object(sectors, "ROOT", self.root),
-            mock.patch.dict(os.environ, {"PATH": path}),
-        ):
+        with mock.patch.object(sectors, "ROOT", self.root), mock.patch.dict(os.environ, {"PATH": path}):
             return sectors.profile("02_online_softmax", variants, {"rows": 3})
 
     def test_variants_with_a_kernel_each_run_together(self):
@@ -520,12 +503,7 @@ class SoftmaxTest(unittest.TestCase):
 
     def time(self, **variant) -> list[dict]:
         times = dict.fromkeys(("median", "min", "max", "repeats"), 1.0)
-        ready = {
-            "time_ms": times,
-            "check": {"passed": True},
-            "gb_per_s": 1.0,
-            "share_of_copy": 1.0,
-        }
+        ready = {"time_ms": times, "check": {"passed": True}, "gb_per_s": 1.0, "share_of_copy": 1.0}
         result = {"variants": [{"name": "online", **ready, **variant}]}
         with mock.patch.object(sectors, "run_program", return_value=result):
             return softmax_results.time_chapter("02_online_softmax", 3, 5)
@@ -563,10 +541,7 @@ class HopperTest(unittest.TestCase):
                     # Two warps may each write half of a sector: then the L2 counts it once or twice.
                     halves = name == "l2_write_sectors"
                     self.assertAlmostEqual(
-                        seen[name],
-                        row[name],
-                        delta=0.01 * row[name] if halves else 0,
-                        msg=f"{name}: {row}",
+                        seen[name], row[name], delta=0.01 * row[name] if halves else 0, msg=f"{name}: {row}"
                     )
 
     def test_each_step_of_chapter_10_brings_the_same_bytes(self):

@@ -106,10 +106,7 @@ def main() -> int:
         return 2
     sanitizer = shutil.which("compute-sanitizer")
     if sanitizer is None:
-        print(
-            "sanitize: compute-sanitizer is not in PATH: it comes with the CUDA toolkit",
-            file=sys.stderr,
-        )
+        print("sanitize: compute-sanitizer is not in PATH: it comes with the CUDA toolkit", file=sys.stderr)
         return 3
     random = ["--problems", str(options.problems), "--seed", str(options.seed)]
     random += ["--longest", "150"]
@@ -120,10 +117,7 @@ def main() -> int:
     names += [small.name] if HAZARDS_OF in chapters else []
     for name in names:
         if not (options.build / "bin" / name).exists():
-            print(
-                f"sanitize: there is no {name}: cmake --workflow --preset cuda",
-                file=sys.stderr,
-            )
+            print(f"sanitize: there is no {name}: cmake --workflow --preset cuda", file=sys.stderr)
             return 2
 
     def run(entry: tuple[str, list[str], str]) -> dict:

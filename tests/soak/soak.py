@@ -57,18 +57,12 @@ def main() -> int:
         print(f"soak: {error}", file=sys.stderr)
         return 2
     if options.problems < len(chapters):
-        print(
-            f"soak: --problems {options.problems}: must be {len(chapters)} or more",
-            file=sys.stderr,
-        )
+        print(f"soak: --problems {options.problems}: must be {len(chapters)} or more", file=sys.stderr)
         return 2
     programs = [options.build / "bin" / f"soak_ch{chapter}" for chapter in chapters]
     if missing := [program for program in programs if not program.exists()]:
         preset = options.build.name
-        print(
-            f"soak: there is no {missing[0]}: cmake --workflow --preset {preset}",
-            file=sys.stderr,
-        )
+        print(f"soak: there is no {missing[0]}: cmake --workflow --preset {preset}", file=sys.stderr)
         return 2
     shares = [(options.problems + rest) // len(chapters) for rest in range(len(chapters))]
     begin = time.monotonic()

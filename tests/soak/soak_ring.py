@@ -35,10 +35,7 @@ def problem(draw: random.Random, longest: int, count: int) -> list[str]:
     words += ["--heads", str(kv_heads * draw.choice((1, 1, 2, 3)))]
     words += ["--kv-heads", str(kv_heads)]
     words += ["--seq-q", str(draw.randint(1, most))]
-    words += [
-        "--head-dim",
-        str(draw.choice((64, 128)) if draw.random() < 0.5 else 8 * draw.randint(1, 16)),
-    ]
+    words += ["--head-dim", str(draw.choice((64, 128)) if draw.random() < 0.5 else 8 * draw.randint(1, 16))]
     words += ["--dtype", draw.choice(("fp16", "bf16"))]
     words += ["--init", draw.choice(("normal", "normal", "uniform"))]
     words += ["--seed", str(draw.randint(0, 999))]

@@ -92,10 +92,7 @@ class Replayed:
             for lane, at in self.lanes(event):
                 for byte in range(size):
                     source = loaded.get(lane)
-                    bytes_now[array.get("begin", 0) + at + byte] = source and (
-                        source[0],
-                        source[1] + byte,
-                    )
+                    bytes_now[array.get("begin", 0) + at + byte] = source and (source[0], source[1] + byte)
         return bytes_now
 
     def touched_at(self, time: int, name: str) -> tuple[int, int]:

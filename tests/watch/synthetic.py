@@ -274,13 +274,7 @@ def pipeline(folder: Path, stages: int, tiles: int = 10, warps: int = 4) -> Synt
     keys = made.array("global", "K", tiles * tile_bytes, shape=[32 * tiles, 64], type="f16")
     out = made.array("global", "O", 64 * 64 * 4, shape=[64, 64], type="f32")
     shared = made.array(
-        "shared",
-        "sK",
-        stages * tile_bytes,
-        shape=[32 * stages, 64],
-        type="f16",
-        begin=0,
-        row_bytes=128,
+        "shared", "sK", stages * tile_bytes, shape=[32 * stages, 64], type="f16", begin=0, row_bytes=128
     )
     copies = made.barrier("copies", "cp.async")
     product = made._number("products", {"m": 16, "n": 8, "k": 16, "type": "f16"})
@@ -294,12 +288,7 @@ def pipeline(folder: Path, stages: int, tiles: int = 10, warps: int = 4) -> Synt
                 offsets = [first + 16 * lane for lane in range(32)]
                 site = made.site(22, caller)
                 read = made.access(
-                    warp,
-                    keys,
-                    [tile * tile_bytes + o for o in offsets],
-                    16,
-                    site=site,
-                    step=0,
+                    warp, keys, [tile * tile_bytes + o for o in offsets], 16, site=site, step=0
                 )
                 rows = [o // 128 * 128 + ((o // 16) ^ (o // 128)) % 8 * 16 for o in offsets]
                 made.access(
@@ -312,28 +301,14 @@ def pipeline(folder: Path, stages: int, tiles: int = 10, warps: int = 4) -> Synt
                     link=read,
                 )
         groups[warp].append(
-            made.event(
-                COMMIT,
-                warp,
-                array=copies,
-                offset=len(groups[warp]),
-                site=made.site(24, caller),
-            )
+            made.event(COMMIT, warp, array=copies, offset=len(groups[warp]), site=made.site(24, caller))
         )
 
     def wait(warp: int, tile: int) -> None:
         site = made.site(8)
         made.event(WAIT, warp, array=copies, offset=tile, site=site)
         for group in range(waited[warp], tile + 1):
-            made.event(
-                LANDED,
-                warp,
-                0,
-                array=copies,
-                offset=group,
-                link=groups[warp][group],
-                site=site,
-            )
+            made.event(LANDED, warp, 0, array=copies, offset=group, link=groups[warp][group], site=site)
         waited[warp] = tile + 1
         made.event(GO_ON, warp, array=copies, offset=tile, site=site)
 
@@ -393,17 +368,7 @@ def race(folder: Path) -> Synthetic:
         made.access(warp, x, offsets, 4, site=made.site(4))
         for _ in range(5):
             made.event(OP, warp, flags=SHUFFLE, site=made.site(4))
-        writes.append(
-            made.access(
-                warp,
-                partial,
-                [4 * warp],
-                4,
-                flags=WRITE,
-                lanes=1,
-                site=made.site(5),
-            )
-        )
+        writes.append(made.access(warp, partial, [4 * warp], 4, flags=WRITE, lanes=1, site=made.site(5)))
     for warp in range(4):
         for other in range(4):
             read = made.access(warp, partial, [4 * other] * 32, 4, site=made.site(6))
@@ -465,14 +430,7 @@ def slices(folder: Path, warps: int = 2, atomic: bool = False) -> Synthetic:
             accesses[warp] = [
                 made.access(warp, s, line, 4, site=made.site(3, 14)),
                 made.access(warp, s, half, 4, site=made.site(3, 14)),
-                made.access(
-                    warp,
-                    s,
-                    [128 * warp + at for at in line],
-                    4,
-                    flags=WRITE,
-                    site=made.site(7, 15),
-                ),
+                made.access(warp, s, [128 * warp + at for at in line], 4, flags=WRITE, site=made.site(7, 15)),
                 made.access(warp, s, swapped, 4, flags=WRITE, site=made.site(8, 15)),
             ]
         for own, line_number in ((2, 7), (3, 8)):

@@ -88,10 +88,7 @@ class WatchPageTest(unittest.TestCase):
             f"(e => (e.scrollIntoView({{block: 'center'}}), "
             f"e.getBoundingClientRect()))(document.querySelector({selector!r})))"
         )
-        at = {
-            "x": box[0] + (x if x > 1 else x * box[2]),
-            "y": box[1] + (y if y > 1 else y * box[3]),
-        }
+        at = {"x": box[0] + (x if x > 1 else x * box[2]), "y": box[1] + (y if y > 1 else y * box[3])}
         for kind in ("mousePressed", "mouseReleased"):
             self.browser.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
 
@@ -178,14 +175,10 @@ class NumbersTest(WatchPageTest):
             summary = self.text("summary")
             if "wavefronts" in totals:
                 self.assertIn(
-                    f"wavefronts{totals['wavefronts']:,} / ideal {totals['ideal wavefronts']:,}",
-                    summary,
+                    f"wavefronts{totals['wavefronts']:,} / ideal {totals['ideal wavefronts']:,}", summary
                 )
             if "sectors" in totals:
-                self.assertIn(
-                    f"sectors{totals['sectors']:,} / ideal {totals['ideal sectors']:,}",
-                    summary,
-                )
+                self.assertIn(f"sectors{totals['sectors']:,} / ideal {totals['ideal sectors']:,}", summary)
             if "longest wait" in totals:
                 longest = f" waits {totals['longest wait']} step"
                 self.assertIn(longest, self.text("findings"))
@@ -194,10 +187,7 @@ class NumbersTest(WatchPageTest):
         for name in ("transpose", "stages_3"):
             expected = replay.Replayed(self.replays[name]).lines()
             self.open(name)
-            for metric, words in (
-                ("runs", "executions"),
-                ("extra", "extra wavefronts"),
-            ):
+            for metric, words in (("runs", "executions"), ("extra", "extra wavefronts")):
                 shown = self.browser.run(
                     f"""(() => {{ const chooser = document.getElementById("metric");
                     chooser.value = "{metric}"; chooser.dispatchEvent(new Event("change"));
@@ -236,8 +226,7 @@ class NumbersTest(WatchPageTest):
                     size = {"f32": 4, "f16": 2}[array["type"]]
                     row, column = divmod(offset // size, array["shape"][-1])
                     self.assertIn(
-                        f"holds {array['name']}[{row}, {column}], written by warp",
-                        self.text("shared-place"),
+                        f"holds {array['name']}[{row}, {column}], written by warp", self.text("shared-place")
                     )
                     self.click(f"#lanes button:nth-child({lane + 1})")
                     checked += 1
@@ -256,10 +245,7 @@ class NumbersTest(WatchPageTest):
                     for count, verb in ((read, "read"), (written, "written"))
                     if count
                 ]
-                self.assertIn(
-                    f"{name}: {', '.join(words) or 'not touched yet'}",
-                    self.text("tensors-text"),
-                )
+                self.assertIn(f"{name}: {', '.join(words) or 'not touched yet'}", self.text("tensors-text"))
 
 
 def percent(count: int) -> str:
@@ -316,10 +302,7 @@ class FindingsTest(WatchPageTest):
         """If several warps use the bytes, the page shows two of them and says what it takes."""
         self.show("slices", synthetic.slices(self.folder))
         between = "no __syncthreads() between line 14 and line 15"
-        self.assertIn(
-            f"Race, at 4 places Warps 0 and 1 use sSlice: {between}",
-            self.text("findings"),
-        )
+        self.assertIn(f"Race, at 4 places Warps 0 and 1 use sSlice: {between}", self.text("findings"))
         card = self.text("defects-holder")
         self.assertIn("First: warp 1 reads sSlice", card)
         self.assertIn("Then: warp 0 writes sSlice", card)
@@ -560,12 +543,7 @@ class CursorTest(WatchPageTest):
         made.access(0, s, [8 * lane for lane in range(32)], 4, site=made.site(1))
         self.show("swizzled", made)
         self.assertIn("lane 0: sK[0, 0]", self.text("lane-text"))
-        for lane, element in (
-            (1, "[0, 2]"),
-            (2, "[1, 2]"),
-            (3, "[1, 0]"),
-            (4, "[2, 0]"),
-        ):
+        for lane, element in ((1, "[0, 2]"), (2, "[1, 2]"), (3, "[1, 0]"), (4, "[2, 0]")):
             self.click(f"#lanes button:nth-child({lane + 1})")
             self.assertIn(f"lane {lane}: sK{element}", self.text("lane-text"))
 

@@ -347,11 +347,7 @@ def sustained_rows(
 
 def versions() -> dict:
     """The versions of the libraries whose kernels are timed."""
-    return {
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version(),
-    }
+    return {"torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}
 
 
 def matrix_product(dtype: torch.dtype, n: int = 8192) -> float:
@@ -418,8 +414,7 @@ def with_other_plans(result: dict, names: list[str], before: dict) -> dict:
 
 def main() -> int:
     parser = Arguments(
-        description=__doc__.split("\n\n")[0],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=__doc__.split("\n\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--points", default=",".join(PLANS), help=f"from {', '.join(PLANS)}")
     parser.add_argument("--repeat", type=at_least(1), default=30, metavar="R", help="rounds")
@@ -429,10 +424,7 @@ def main() -> int:
     options = parser.parse_args()
     names = options.points.split(",")
     if unknown := [name for name in names if name not in PLANS]:
-        print(
-            f"bench: --points {unknown[0]}: must be one of {', '.join(PLANS)}",
-            file=sys.stderr,
-        )
+        print(f"bench: --points {unknown[0]}: must be one of {', '.join(PLANS)}", file=sys.stderr)
         return 2
     kept = {}
     if options.keep:

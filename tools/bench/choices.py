@@ -58,11 +58,7 @@ def build(head_dim: int, program: Path) -> None:
         print(done.stderr, file=sys.stderr)
         done.check_returncode()
     names = subprocess.run(
-        ["c++filt"],
-        input=done.stdout + done.stderr,
-        capture_output=True,
-        text=True,
-        check=True,
+        ["c++filt"], input=done.stdout + done.stderr, capture_output=True, text=True, check=True
     )
     for found in KERNEL.finditer(names.stdout):
         choice = re.sub(r"\w+::|\(anonymous namespace\)::", "", found["choice"])

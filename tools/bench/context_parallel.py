@@ -24,10 +24,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.experimental import context_parallel
-from torch.distributed.tensor.experimental._attention import (
-    _cp_options,
-    set_rotate_method,
-)
+from torch.distributed.tensor.experimental._attention import _cp_options, set_rotate_method
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 KERNELS = {"flash": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
@@ -95,25 +92,14 @@ def main() -> int:
 
             try:
                 set_rotate_method(method)
-                with (
-                    sdpa_kernel(backend),
-                    context_parallel(mesh, buffers=[whole], buffer_seq_dims=[0]),
-                ):
+                with sdpa_kernel(backend), context_parallel(mesh, buffers=[whole], buffer_seq_dims=[0]):
                     results[f"{way}, {kernel}"] = {
                         "forward": timed(forward_only, args.repeat),
                         "both": timed(both, args.repeat),
                     }
-            except (
-                RuntimeError,
-                NotImplementedError,
-                AssertionError,
-                TypeError,
-            ) as error:
+            except (RuntimeError, NotImplementedError, AssertionError, TypeError) as error:
                 if rank == 0:
-                    print(
-                        f"{way}, {kernel}: {str(error).splitlines()[0]}",
-                        file=sys.stderr,
-                    )
+                    print(f"{way}, {kernel}: {str(error).splitlines()[0]}", file=sys.stderr)
     if rank == 0:
         print(json.dumps(results))
     dist.destroy_process_group()

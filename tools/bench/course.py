@@ -24,14 +24,8 @@ from .attention import ERROR_LIMIT, SDPBackend, error, torch, versions
 from .package import fa_tutorial
 from .plans import Point
 
-OURS = {
-    "07 + 08": ("07/final", "08/mma_pipelined"),
-    "09 + 10": ("09/final", "10/final"),
-}
-PEERS = {
-    "flash (FA2)": SDPBackend.FLASH_ATTENTION,
-    "cuDNN": SDPBackend.CUDNN_ATTENTION,
-}
+OURS = {"07 + 08": ("07/final", "08/mma_pipelined"), "09 + 10": ("09/final", "10/final")}
+PEERS = {"flash (FA2)": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
 HEADS, HEAD_DIM = 16, 64
 # What the course's list of results showed on 2026-11-22: kernels in Triton, which is a rule there, on an
 # H100.

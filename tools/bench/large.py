@@ -96,14 +96,7 @@ GROUPS = {
     ],
     "widths": [
         square("bf16", 2, heads, 8192, *widths)
-        for heads, *widths in (
-            (8, 128),
-            (8, 192, 128),
-            (8, 192),
-            (4, 512),
-            (4, 576, 512),
-            (4, 576),
-        )
+        for heads, *widths in ((8, 128), (8, 192, 128), (8, 192), (4, 512), (4, 576, 512), (4, 576))
     ],
     "backward": [square("bf16", 2, 4, 8192, 512, backward=True, **mask) for mask in MASKS],
 }

@@ -119,10 +119,7 @@ class Case:
             words.append(f"--key-lengths={folder / 'lengths.npy'}")
             masks.write_npy(folder / "lengths.npy", "i4", (self.batch,), self.key_lengths)
         if self.blocks is not None:
-            words += [
-                f"--block-mask={folder / 'blocks.npy'}",
-                f"--block-size={BLOCK}",
-            ]
+            words += [f"--block-mask={folder / 'blocks.npy'}", f"--block-size={BLOCK}"]
             shape = (1, len(self.blocks), len(self.blocks[0]))
             values = [block for row in self.blocks for block in row]
             masks.write_npy(folder / "blocks.npy", "u1", shape, values)
@@ -397,9 +394,7 @@ def measured_before(file: Path | None, now: dict) -> list[dict]:
 
 def main() -> int:
     parser = Arguments(
-        prog="masks",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="masks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--groups", default=",".join(GROUPS), metavar="NAME,..")
     told = ",".join(map(str, HEAD_DIMS))

@@ -42,11 +42,7 @@ class Plan:
 
 
 STANDARD = ("03_one_pass_attention", ["three_kernels"])  # standard attention
-FINALS_FP32 = [
-    STANDARD,
-    ("04_tiled_v1", ["warp_per_rows"]),
-    ("05_loop_swapped_v2", ["register_tiled"]),
-]
+FINALS_FP32 = [STANDARD, ("04_tiled_v1", ["warp_per_rows"]), ("05_loop_swapped_v2", ["register_tiled"])]
 # Chapters 09 and 10 run on compute capability 9.0 alone.
 FINALS_16_BIT = [
     ("06_tensor_core_mma", ["exp2"]),
@@ -90,23 +86,13 @@ LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
 HOPPER_LENGTHS = [1024, 4096, 16384]
 PLANS = {
     "fp32": Plan(
-        fp32(
-            (8, 16, 1024, 64),
-            (4, 16, 4096, 64),
-            (32, 8, 1024, 128),
-            (32, 8, 256, 256),
-            (32, 8, 1024, 256),
-        ),
+        fp32((8, 16, 1024, 64), (4, 16, 4096, 64), (32, 8, 1024, 128), (32, 8, 256, 256), (32, 8, 1024, 256)),
         FINALS_FP32,
         ["memory-efficient", "unfused"],
     ),
     "fp32_ladder": Plan(
         [Point("fp32", *shape, False) for shape in ((8, 16, 1024, 64), (32, 8, 1024, 128))],
-        [
-            ("03_one_pass_attention", None),
-            ("04_tiled_v1", None),
-            ("05_loop_swapped_v2", None),
-        ],
+        [("03_one_pass_attention", None), ("04_tiled_v1", None), ("05_loop_swapped_v2", None)],
         ["memory-efficient"],
     ),
     "d64": Plan(constant_tokens(64, LENGTHS), [STANDARD, *FINALS_16_BIT], PEERS_16_BIT),
@@ -134,14 +120,10 @@ PLANS = {
     "backward_d64": Plan(constant_tokens(64, LENGTHS, True), BACKWARD_16_BIT, PEERS_16_BIT),
     "backward_d128": Plan(constant_tokens(128, LENGTHS, True), BACKWARD_16_BIT, PEERS_16_BIT),
     "hopper_backward_d64": Plan(
-        constant_tokens(64, HOPPER_LENGTHS, True),
-        BACKWARD_LADDER,
-        ["flash (FA2)", "cuDNN"],
+        constant_tokens(64, HOPPER_LENGTHS, True), BACKWARD_LADDER, ["flash (FA2)", "cuDNN"]
     ),
     "hopper_backward_d128": Plan(
-        constant_tokens(128, HOPPER_LENGTHS, True),
-        BACKWARD_LADDER,
-        ["flash (FA2)", "cuDNN"],
+        constant_tokens(128, HOPPER_LENGTHS, True), BACKWARD_LADDER, ["flash (FA2)", "cuDNN"]
     ),
     "hopper_backward_d256": Plan(
         constant_tokens(256, HOPPER_LENGTHS, True),

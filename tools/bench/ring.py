@@ -107,12 +107,7 @@ def peers(ranks: int, tokens: int, causal: bool, repeat: int) -> dict:
         str(repeat),
     ]
     done = subprocess.run(
-        command + ["--causal"] * causal,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        cwd=ROOT,
+        command + ["--causal"] * causal, check=False, capture_output=True, text=True, timeout=240, cwd=ROOT
     )
     said = [line for line in done.stderr.splitlines() if "Warning" not in line]
     if done.returncode != 0:
@@ -125,18 +120,10 @@ def peers(ranks: int, tokens: int, causal: bool, repeat: int) -> dict:
 
 def main() -> int:
     parser = Arguments(
-        prog="tools.bench.ring",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="tools.bench.ring", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--gpus", type=at_least(2), default=2)
-    parser.add_argument(
-        "--tokens",
-        type=at_least(1),
-        nargs="+",
-        default=[16384],
-        help="of each GPU",
-    )
+    parser.add_argument("--tokens", type=at_least(1), nargs="+", default=[16384], help="of each GPU")
     parser.add_argument("--repeat", type=at_least(1), default=10)
     parser.add_argument("--no-check", action="store_true")
     parser.add_argument("--sweep", action="store_true")
@@ -146,8 +133,7 @@ def main() -> int:
     args = parser.parse_args()
     if not PROGRAM.exists():
         print(
-            f"ring: {PROGRAM} is not there: cmake --build --preset cuda --target ch13_ring",
-            file=sys.stderr,
+            f"ring: {PROGRAM} is not there: cmake --build --preset cuda --target ch13_ring", file=sys.stderr
         )
         return NO_DEVICE
 
@@ -187,10 +173,7 @@ def main() -> int:
             row("overlapped, one GPU by itself", again["time_ms"]["median"], by_itself)
             kept["runs"][-1] |= {
                 "peers": timed_peers,
-                "by_itself": {
-                    "ideal_ms": by_itself,
-                    "ms": again["time_ms"]["median"],
-                },
+                "by_itself": {"ideal_ms": by_itself, "ms": again["time_ms"]["median"]},
             }
             machine.write_results(args.json, kept)
     if args.sweep:
@@ -199,24 +182,12 @@ def main() -> int:
             options = problem(args.gpus, main_tokens, True, backward=False)
             options += f"--variant overlapped --channels {channels} --head-start {head_start}".split()
             variant = run(args.gpus, options + bench)["variants"][0]
-            row(
-                f"{channels}, {head_start}",
-                variant["time_ms"]["median"],
-                variant["ideal_ms"],
-            )
+            row(f"{channels}, {head_start}", variant["time_ms"]["median"], variant["ideal_ms"])
             kept["runs"].append({"options": options, "variant": variant})
             machine.write_results(args.json, kept)
     if args.million:
         options = f"--seq-q {1 << 20} --heads 8 --head-dim 128 --dtype bf16 --causal".split()
-        options += [
-            "--variant",
-            "overlapped",
-            "--sample",
-            "8",
-            "--bench",
-            "--repeat",
-            "3",
-        ]
+        options += ["--variant", "overlapped", "--sample", "8", "--bench", "--repeat", "3"]
         result = run(args.gpus, options)
         kept["million"] = {"options": options, "result": result}
         variant = result["variants"][0]

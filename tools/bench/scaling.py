@@ -21,25 +21,13 @@ from pathlib import Path
 
 from ..options import Arguments, at_least
 from . import machine
-from .attention import (
-    OutOfMemory,
-    Point,
-    enough_memory,
-    exact,
-    peer,
-    time_in_turns,
-    torch,
-    versions,
-)
+from .attention import OutOfMemory, Point, enough_memory, exact, peer, time_in_turns, torch, versions
 from .chapter_library import ChapterLibrary
 
 VARIANT = "final"
 CHAPTERS = ("07_multi_stage", "09_hopper")
 STANDARD = "unfused"
-KERNELS = {
-    **{f"{chapter[:2]} {VARIANT}": chapter for chapter in CHAPTERS},
-    STANDARD: None,
-}
+KERNELS = {**{f"{chapter[:2]} {VARIANT}": chapter for chapter in CHAPTERS}, STANDARD: None}
 ROUNDS = 5
 
 
@@ -108,10 +96,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     if options.longest < 1024:
-        print(
-            f"scaling: --longest {options.longest}: must be 1024 or more",
-            file=sys.stderr,
-        )
+        print(f"scaling: --longest {options.longest}: must be 1024 or more", file=sys.stderr)
         return 2
     if not torch.cuda.is_available():
         print("scaling: PyTorch finds no GPU", file=sys.stderr)

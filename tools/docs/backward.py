@@ -68,12 +68,7 @@ def two_operands() -> str:
         for _, _, places in panels
     )
     both = len(has & needs)
-    svg.text(
-        left,
-        y,
-        "16 keys down, 16 queries across. A number is a lane, a colour is a register of A.",
-        11,
-    )
+    svg.text(left, y, "16 keys down, 16 queries across. A number is a lane, a colour is a register of A.", 11)
     lines = (
         f"For dQ, lane {MINE} needs {both or 'none'} of the 8 elements that it holds. So dS goes through",
         "shared memory, and ldmatrix.trans loads it as on the right.",

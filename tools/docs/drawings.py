@@ -404,10 +404,7 @@ def block_sizes() -> str:
     measured = json.loads((RESULTS / "attention_h100.json").read_text())["block_sizes"]
     rows, length, height = measured["variants"], 190, 22
     svg = Svg()
-    panels = (
-        ("bytes", 1e9, "GB requested from HBM", WARPS[0]),
-        ("median_ms", 1.0, "ms", WARPS[1]),
-    )
+    panels = (("bytes", 1e9, "GB requested from HBM", WARPS[0]), ("median_ms", 1.0, "ms", WARPS[1]))
     for panel, (key, unit, title, colour) in enumerate(panels):
         left = 110 + panel * (length + 90)
         svg.text(left, 14, title, 12, bold=True)
@@ -801,22 +798,12 @@ def walk() -> str:
     for query_tile in range(tiles):
         y = top + query_tile * 2 * cell
         svg.text(left - 10, y + cell + 4, f"block of query tile {query_tile}", 11, "end")
-        first_row_sees, last_row_sees = (
-            query_tile * query_rows + 1,
-            (query_tile + 1) * query_rows,
-        )
+        first_row_sees, last_row_sees = (query_tile * query_rows + 1, (query_tile + 1) * query_rows)
         count, first_masked = -(-last_row_sees // keys), first_row_sees // keys
         for tile in range(columns):
             x = left + tile * 2 * cell
             colour = WARPS[1] if tile >= first_masked else WARPS[2]
-            svg.box(
-                x,
-                y,
-                2 * cell - 2,
-                2 * cell - 2,
-                colour if tile < count else "none",
-                0.35,
-            )
+            svg.box(x, y, 2 * cell - 2, 2 * cell - 2, colour if tile < count else "none", 0.35)
             if tile < count:
                 svg.text(x + cell - 1, y + cell + 4, str(count - tile), 12, "middle")
     svg.text(left, top - 10, f"key tiles of {keys}", 11)

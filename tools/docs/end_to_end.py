@@ -56,9 +56,7 @@ def step_times(data: dict) -> str:
 def step_tokens(data: dict) -> str:
     """Thousands of tokens per second."""
     return _step_table(
-        data,
-        "1000 tokens per second",
-        lambda row, _: f"{row['tokens_per_second'] / 1e3:,.0f}",
+        data, "1000 tokens per second", lambda row, _: f"{row['tokens_per_second'] / 1e3:,.0f}"
     )
 
 
@@ -92,12 +90,7 @@ def longest_context(data: dict) -> str:
 def course(data: dict) -> str:
     """Milliseconds of forward and backward, and those that the course's list shows."""
     rows = [
-        [
-            row["attention"],
-            f"{row['mean_ms']:.2f}",
-            f"{row['rel_l2']:.1e}",
-            f"{row['rel_l2_gradients']:.1e}",
-        ]
+        [row["attention"], f"{row['mean_ms']:.2f}", f"{row['rel_l2']:.1e}", f"{row['rel_l2_gradients']:.1e}"]
         for row in data["rows"]
     ]
     shape = f"[1, {data['heads']}, {data['seq']}, {data['head_dim']}]"
@@ -216,14 +209,7 @@ def training_curves() -> str:
     data = json.loads((RESULTS / FILE).read_text(encoding="utf-8"))
     curves = {run["run"]: run["losses"] for run in data["runs"]}
     steps, base = len(curves["sdpa"]), curves["sdpa"]
-    place = _axes(
-        svg,
-        30,
-        240,
-        steps,
-        [1, 1.5, 2, 2.5, 3],
-        "loss, nats per byte, mean of 20 steps",
-    )
+    place = _axes(svg, 30, 240, steps, [1, 1.5, 2, 2.5, 3], "loss, nats per byte, mean of 20 steps")
     for number, (name, values) in enumerate(curves.items()):
         dash = ("", "7 3", "2 3", "9 2 2 2", "5 2")[number % 5]
         colour = COLOURS.get(name, GREY)

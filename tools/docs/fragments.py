@@ -8,17 +8,7 @@ import collections
 from collections.abc import Callable
 
 from .drawings import GREY, ON_COLOUR, WARPS, Svg
-from .fragment_maps import (
-    LANES,
-    Address,
-    Received,
-    element_of,
-    holders,
-    layout,
-    loaded,
-    received,
-    row_for,
-)
+from .fragment_maps import LANES, Address, Received, element_of, holders, layout, loaded, received, row_for
 
 MINE = 5  # the lane that the drawings follow
 WRONG = "#dc2626"  # the frame of what differs from the correct map
@@ -371,10 +361,7 @@ def compared_rows(name: str, right: Address, own: Address, transposed: bool) -> 
     svg, left, y = Svg(), 24, 50
     beside = left + 16 * WIDE + 60
     correct = received(right, transposed)
-    for whose, address in (
-        (f"{name}, as it should be", right),
-        (f"{name}, yours", own),
-    ):
+    for whose, address in ((f"{name}, as it should be", right), (f"{name}, yours", own)):
         svg.text(left, y - 32, whose, 12, bold=True)
         svg.text(left, y - 17, "which lane supplies the address", 11)
         _addresses(svg, left, y, address, right)

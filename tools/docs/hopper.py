@@ -169,17 +169,7 @@ def turns_of_ring(stages: int, tiles: int, copy: float, work: float) -> list[Tur
         use = max(busy, landed)
         busy = free[producer.stage] = use + work
         turns.append(
-            Turn(
-                tile,
-                producer.stage,
-                consumer.parity,
-                producer.parity ^ 1,
-                asked,
-                start,
-                landed,
-                use,
-                busy,
-            )
+            Turn(tile, producer.stage, consumer.parity, producer.parity ^ 1, asked, start, landed, use, busy)
         )
         asked = start
         producer.advance()
@@ -223,21 +213,12 @@ def full_empty() -> str:
         mine = [turn for turn in turns if turn.stage == stage]
         label(f"stage {stage}", True)
         for turn in mine:
-            span(
-                turn.start,
-                turn.landed,
-                COPY,
-                0.25,
-                f"tile {turn.tile} lands",
-            )
+            span(turn.start, turn.landed, COPY, 0.25, f"tile {turn.tile} lands")
             if turn.use > turn.landed:
                 span(turn.landed, turn.use, COPY, 0.08, "")
             span(turn.use, turn.left, PRODUCT, 0.28, f"tile {turn.tile} in use")
         y += row
-        for name, ends in (
-            ("full", [turn.landed for turn in mine]),
-            ("empty", [turn.left for turn in mine]),
-        ):
+        for name, ends in (("full", [turn.landed for turn in mine]), ("empty", [turn.left for turn in mine])):
             label(f"{name}[{stage}]")
             for parity, begin, end in phases(ends, until):
                 words = f"phase of parity {parity}"
@@ -425,12 +406,7 @@ TIMELINE_ROW = 20  # the height of a row of jobs
 
 
 def draw_jobs(
-    svg: Svg,
-    jobs: list[Job],
-    left: float,
-    y: float,
-    unit: float,
-    look: Callable[[Job], tuple[str, float]],
+    svg: Svg, jobs: list[Job], left: float, y: float, unit: float, look: Callable[[Job], tuple[str, float]]
 ) -> None:
     """A row with a named box for each job; `look` gives its colour and shade."""
     for job in jobs:
@@ -556,11 +532,7 @@ def registers() -> str:
         y += 14
     for colour, words, x in (
         (COPY, "producer", left),
-        (
-            PRODUCT,
-            "a consumer; the number: registers of each of its 128 threads",
-            left + 90,
-        ),
+        (PRODUCT, "a consumer; the number: registers of each of its 128 threads", left + 90),
     ):
         svg.box(x, y - 9, 10, 10, colour, 0.25)
         svg.text(x + 16, y, words, 11)

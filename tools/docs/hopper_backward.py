@@ -124,10 +124,7 @@ def operands() -> str:
         svg.text(192, y + 15, f"{product.b}: shared", 11)
         svg.text(262, y + 15, product.sums_over, 11)
         x = float(left)
-        for count, colour in (
-            (product.a_bytes, OTHER),
-            (product.b_bytes, COPY),
-        ):
+        for count, colour in ((product.a_bytes, OTHER), (product.b_bytes, COPY)):
             if count:
                 svg.box(x, y + 2, count * scale, row - 8, colour, 0.28)
                 words = f"{count // 1024} KiB"
@@ -177,10 +174,7 @@ STEP = 1  # of 16 queries that the drawing follows
 
 def element_of(lane: int, register: int, half: int) -> tuple[int, int]:
     """Key and query, of a warp's 16 and of a step's 16, in a half of a register of dS as an operand."""
-    return (
-        8 * (register % 2) + lane // 4,
-        8 * (register // 2) + lane % 4 * 2 + half,
-    )
+    return (8 * (register % 2) + lane // 4, 8 * (register // 2) + lane % 4 * 2 + half)
 
 
 def ds_path() -> str:
@@ -437,8 +431,4 @@ def sizes_in_source() -> dict[int, int]:
     return {d: int(below) if d <= int(limit) else int(above) for d in SIZES}
 
 
-DRAWINGS: dict[str, Callable[[], str]] = {
-    "operands": operands,
-    "ds_path": ds_path,
-    "consumers": consumers,
-}
+DRAWINGS: dict[str, Callable[[], str]] = {"operands": operands, "ds_path": ds_path, "consumers": consumers}

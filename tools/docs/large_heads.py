@@ -46,10 +46,7 @@ class Tiles:
         return math.ceil(head_dim_v / (self.blocks * self.block_cols))
 
 
-STEPS = {
-    "slices_of_d": Tiles(1, 256, blocks=1, warpgroups=1),
-    "o_shared": Tiles(1, 256, blocks=1),
-}
+STEPS = {"slices_of_d": Tiles(1, 256, blocks=1, warpgroups=1), "o_shared": Tiles(1, 256, blocks=1)}
 
 
 def tiles_of(step: str, head_dim: int, head_dim_v: int) -> Tiles:
@@ -127,19 +124,9 @@ def shares() -> str:
             y += high
         times = tiles.parts(width)
         told = "once" if times == 1 else "twice" if times == 2 else f"{times} times"
-        svg.text(
-            o_left + width * scale + 12,
-            (y_of_name + y) / 2 + 2,
-            f"S computed {told}",
-            11.5,
-        )
+        svg.text(o_left + width * scale + 12, (y_of_name + y) / 2 + 2, f"S computed {told}", 11.5)
         y += 20
-    svg.text(
-        left,
-        y,
-        "A colour is a warpgroup. Pale: P that the other block of the cluster has sent.",
-        11,
-    )
+    svg.text(left, y, "A colour is a warpgroup. Pale: P that the other block of the cluster has sent.", 11)
     svg.width = o_left + width * scale + 12 + 120
     return svg.render("Who computes which scores and has which columns of O")
 
@@ -181,25 +168,10 @@ def exchange() -> str:
             svg.box(left, 136, wide, 22, WARPS[panel], 1 if own else 0.15)
         half = tiles.keys // 2
         first, second = (0, half) if block == 0 else (half, 0)
-        svg.text(
-            x + block_width / 4,
-            174,
-            f"keys {first} to {first + half - 1}",
-            10,
-            "middle",
-        )
-        svg.text(
-            x + 3 * block_width / 4,
-            174,
-            f"keys {second} to {second + half - 1}",
-            10,
-            "middle",
-        )
+        svg.text(x + block_width / 4, 174, f"keys {first} to {first + half - 1}", 10, "middle")
+        svg.text(x + 3 * block_width / 4, 174, f"keys {second} to {second + half - 1}", 10, "middle")
     middle = block_width + 38
-    for y, begin, end in (
-        (56, middle - 28, middle + 28),
-        (74, middle + 28, middle - 28),
-    ):
+    for y, begin, end in ((56, middle - 28, middle + 28), (74, middle + 28, middle - 28)):
         svg.segment(begin, y, end, y, GREY, 1.4)
         back = -6 if end > begin else 6
         svg.segment(end, y, end + back, y - 4, GREY, 1.4)

@@ -290,12 +290,7 @@ def _open_braces(lines: list[str]) -> int:
 
 
 def quote(
-    source: str,
-    items: list[Item],
-    name: str,
-    comment: bool,
-    start: str | None,
-    stop: str | None,
+    source: str, items: list[Item], name: str, comment: bool, start: str | None, stop: str | None
 ) -> str:
     """The lines of one definition, with the tasks of exercises instead of their solutions.
 
@@ -569,12 +564,7 @@ def make_learn(tree: Tree, folder: Path, arguments: str) -> Made:
             command += f" --dtype {dtype}" if dtype else ""
             runs.append(json_of(tree, command, *inputs))
     text = learn_table.render(results.read(runs), lambda text, style: text)
-    lines = [
-        f"$ ./learn {arguments}",
-        "...",
-        *text.splitlines(),
-        learn_table.HOW_TO_READ,
-    ]
+    lines = [f"$ ./learn {arguments}", "...", *text.splitlines(), learn_table.HOW_TO_READ]
     return Made(fenced("\n".join(line.rstrip() for line in lines), "text"))
 
 

@@ -102,11 +102,7 @@ def tile_kinds() -> str:
     return svg.render("Tiles that are empty, full or partial under six masks")
 
 
-LISTED, QUERY_TILE, KEY_TILE = (
-    "causal documents",
-    7,
-    10,
-)  # the mask whose lists are drawn
+LISTED, QUERY_TILE, KEY_TILE = ("causal documents", 7, 10)  # the mask whose lists are drawn
 
 
 def in_lists(kinds: list[int]) -> tuple[list[int], list[int]]:

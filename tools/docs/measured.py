@@ -232,10 +232,7 @@ def _problem(data: dict, chapter: str, number: int) -> tuple[str, list[dict]]:
 
 def _pair(run: dict, *keys: str) -> list[str]:
     """A count of the simulator and of Nsight Compute."""
-    return [
-        f"{sum(run[key] for key in keys):,}",
-        f"{sum(run['measured'].get(key, 0) for key in keys):,}",
-    ]
+    return [f"{sum(run[key] for key in keys):,}", f"{sum(run['measured'].get(key, 0) for key in keys):,}"]
 
 
 def copies(data: dict, chapter: str, number: int) -> str:
@@ -251,10 +248,7 @@ def copies(data: dict, chapter: str, number: int) -> str:
     for title in columns:
         header += [f"{title}, simulator", "ncu"]
     rows = [
-        [
-            f"`{run['variant']}`",
-            *(cell for key in columns.values() for cell in _pair(run, key)),
-        ]
+        [f"`{run['variant']}`", *(cell for key in columns.values() for cell in _pair(run, key))]
         for run in runs
     ]
     return f"{data['device']}, `{options}`:\n\n" + table(header, rows)
@@ -377,15 +371,7 @@ def standing(data: dict) -> str:
         if found["head_dim"]:
             name += f", $d$ = {found['head_dim']}"
         worst = f"{found['worst']:.2f} at {found['where']}"
-        rows.append(
-            [
-                name,
-                found["peer"],
-                f"{found['mean']:.2f}",
-                worst,
-                str(found["points"]),
-            ]
-        )
+        rows.append([name, found["peer"], f"{found['mean']:.2f}", worst, str(found["points"])])
     if not rows:
         raise NoSuchMeasurement("it has no timings of a last variant and a peer")
     header = ["speed", "of", "geometric mean", "worst", "problems"]
@@ -430,30 +416,15 @@ CHAPTERS = (
         "who holds which element: S stays in registers",
         ("exp2", "flash (FA2)"),
     ),
-    (
-        "07_multi_stage",
-        "the pipeline",
-        "copies, products and exponentials overlap",
-        ("final", "flash (FA2)"),
-    ),
+    ("07_multi_stage", "the pipeline", "copies, products and exponentials overlap", ("final", "flash (FA2)")),
     (
         "08_backward",
         "the backward pass",
         "recompute P: gradients without an N x N matrix",
         ("mma_pipelined", "flash (FA2)"),
     ),
-    (
-        "09_hopper",
-        "Hopper",
-        "an engine copies, warpgroups multiply and take turns",
-        ("final", "cuDNN"),
-    ),
-    (
-        "10_hopper_backward",
-        "Hopper, backward",
-        "five products, and who waits for whom",
-        ("final", "cuDNN"),
-    ),
+    ("09_hopper", "Hopper", "an engine copies, warpgroups multiply and take turns", ("final", "cuDNN")),
+    ("10_hopper_backward", "Hopper, backward", "five products, and who waits for whom", ("final", "cuDNN")),
     (
         "11_masks",
         "masks",
@@ -473,21 +444,10 @@ CHAPTERS = (
         ("overlapped", "cuDNN"),
     ),
 )
-PEERS = {
-    "torch.softmax": "PyTorch",
-    "memory-efficient": "PyTorch",
-    "flash (FA2)": "FA2",
-    "cuDNN": "cuDNN",
-}
+PEERS = {"torch.softmax": "PyTorch", "memory-efficient": "PyTorch", "flash (FA2)": "FA2", "cuDNN": "cuDNN"}
 IN_BF16 = ("flash (FA2)", "cuDNN")  # compared in bf16 rather than in fp32
 # Their GPU is not every machine's. 11 to 13 are compared in tools/bench/masks.py, large.py and ring.py.
-MAY_LACK_TIMES = (
-    "09_hopper",
-    "10_hopper_backward",
-    "11_masks",
-    "12_large_heads",
-    "13_ring",
-)
+MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward", "11_masks", "12_large_heads", "13_ring")
 
 
 def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
@@ -594,11 +554,7 @@ def layouts(data: dict, which: str) -> str:
     head = ["dense", "as models have them"]
     return on_device(
         data,
-        [
-            "head_dim, speed relative to FA2",
-            *head,
-            *(f"{name}, causal" for name in head),
-        ],
+        ["head_dim, speed relative to FA2", *head, *(f"{name}, causal" for name in head)],
         [[str(head_dim), *row] for head_dim, row in speeds.items()],
     )
 
@@ -643,8 +599,7 @@ def large(data: dict, group: str) -> str:
     if not timings:
         raise NoSuchMeasurement(f"it has no {group}")
     kernels = sorted(
-        dict.fromkeys(row["kernel"] for row in timings),
-        key=lambda name: not name.startswith("12"),
+        dict.fromkeys(row["kernel"] for row in timings), key=lambda name: not name.startswith("12")
     )
     cases: dict[tuple, dict[str, dict]] = {}
     for row in timings:
@@ -690,10 +645,7 @@ def ring_times(data: dict) -> str:
         for name, peer in run.get("peers", {}).items():
             times[f"PyTorch, {name}"] = (peer[which], beside)
         by_itself = run["by_itself"]
-        times["`overlapped`, one GPU by itself"] = (
-            by_itself["ms"],
-            by_itself["ideal_ms"],
-        )
+        times["`overlapped`, one GPU by itself"] = (by_itself["ms"], by_itself["ideal_ms"])
         header.append(_ring_problem(data, run["options"]))
         columns.append({name: f"{ms:.2f} ({ideal / ms:.2f})" for name, (ms, ideal) in times.items()})
     names = dict.fromkeys(name for column in columns for name in column)
@@ -717,9 +669,7 @@ def ring_links(data: dict) -> str:
     header += [_ring_problem(data, run["options"]) for run in runs]
     device = f"{data['gpus']} x {runs[0]['result']['device']}"
     return on_device(
-        {**data, "device": device},
-        header,
-        [[name, *columns] for name, columns in cells.items()],
+        {**data, "device": device}, header, [[name, *columns] for name, columns in cells.items()]
     )
 
 
@@ -754,15 +704,7 @@ def ring_million(data: dict) -> str:
     ms, error = variant["time_ms"]["median"], variant["check"]["tensors"]["o"]
     return on_device(
         {**data, "device": f"{data['gpus']} x {result['device']}"},
-        [
-            "tokens",
-            "heads",
-            "ms",
-            "of ideal",
-            "TFLOP/s of each",
-            "GB of each",
-            "error of O",
-        ],
+        ["tokens", "heads", "ms", "of ideal", "TFLOP/s of each", "GB of each", "error of O"],
         [
             [
                 f"{problem['seq_q']:,}",

@@ -50,8 +50,7 @@ EVERY_PANEL = {
         *("fp32", 1024, 64, "memory-efficient"),
     ),
     "bf16": Panel(
-        *("bf16, N = 4096, d = 128", "attention_h100.json", "ladder"),
-        *("bf16", 4096, 128, "flash (FA2)"),
+        *("bf16, N = 4096, d = 128", "attention_h100.json", "ladder"), *("bf16", 4096, 128, "flash (FA2)")
     ),
     "backward fp32": Panel(
         *("backward, fp32, N = 1024, d = 64", "bench_h100.json", "backward_fp32"),
@@ -200,13 +199,7 @@ def roofline() -> str:
         _, y = place(low_x, value)
         svg.line([(left, y), (left + width, y)], thick=0.3)
         svg.text(left - 6, y + 4, str(value), 11, "end")
-    svg.text(
-        left + width / 2,
-        top + height + 34,
-        "operations per byte requested from HBM",
-        12,
-        "middle",
-    )
+    svg.text(left + width / 2, top + height + 34, "operations per byte requested from HBM", 12, "middle")
     svg.text(0, 12, "TFLOP/s", 12)
 
     data = _load("attention_h100.json")
@@ -249,11 +242,7 @@ def roofline() -> str:
 
 
 def _bars(
-    svg,
-    top: float,
-    rows: list[tuple[str, float, str, str]],
-    longest: float,
-    mark: float | None = None,
+    svg, top: float, rows: list[tuple[str, float, str, str]], longest: float, mark: float | None = None
 ) -> float:
     """Bars one below the other: name, length (of `longest`), colour, text. Returns the position after
     them.

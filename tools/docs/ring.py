@@ -11,10 +11,7 @@ from .fragment_maps import printed
 
 PROGRAM = "ring_schedule"
 SCHEDULES = ("ring", "zigzag")
-TITLES = {
-    "ring": "ring: a piece for each rank",
-    "zigzag": "zigzag: an early and a late piece",
-}
+TITLES = {"ring": "ring: a piece for each rank", "zigzag": "zigzag: an early and a late piece"}
 
 
 def schedule() -> dict:
@@ -98,7 +95,4 @@ def ring_pieces() -> str:
     return svg.render("The scores of each rank with zigzag")
 
 
-DRAWINGS: dict[str, Callable[[], str]] = {
-    "ring_work": ring_work,
-    "ring_pieces": ring_pieces,
-}
+DRAWINGS: dict[str, Callable[[], str]] = {"ring_work": ring_work, "ring_pieces": ring_pieces}

@@ -400,11 +400,7 @@ def judge(
 
 
 def explain_outside(
-    bench: trials.Workbench,
-    exercise: Exercise,
-    copy: dict[str, str],
-    stage: Stage,
-    number: int | None = None,
+    bench: trials.Workbench, exercise: Exercise, copy: dict[str, str], stage: Stage, number: int | None = None
 ) -> Verdict | None:
     """The verdict on what is outside of the exercises, which are solved; None if that is right.
 
@@ -428,11 +424,7 @@ def explain_outside(
 
 
 def explain_alone(
-    bench: trials.Workbench,
-    exercise: Exercise,
-    copy: dict[str, str],
-    number: int,
-    stage: Stage,
+    bench: trials.Workbench, exercise: Exercise, copy: dict[str, str], number: int, stage: Stage
 ) -> tuple[str, diagnosis.Finding | None]:
     """Whether one answer is RIGHT or WRONG, and how; UNKNOWN if it needs something that another exercise
     defines.

@@ -77,8 +77,7 @@ def parse(words: list[str]) -> argparse.Namespace:
         hint = f"did you mean {close[0]}?" if close else f"the commands are {every}"
         raise LearnError(f"{words[0]} is not a command: {hint}", 2)
     parser = Parser(
-        prog="./learn",
-        description="Without a command: a map of the chapters, and what to do next.",
+        prog="./learn", description="Without a command: a map of the chapters, and what to do next."
     )
     parser.set_defaults(main=overview.main, json=None)
     overview.add_options(parser)
@@ -110,9 +109,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def take_own(
-    args: argparse.Namespace,
-    command: str,
-    add_own: Callable[[argparse.ArgumentParser], None],
+    args: argparse.Namespace, command: str, add_own: Callable[[argparse.ArgumentParser], None]
 ) -> None:
     """Takes the options of a command out of the words after NN, where they may stand among those of a
     program.

@@ -63,11 +63,7 @@ SIGNALS = {
 DEADLOCK = "deadlock: "  # the simulator's word for ranks that wait for each other
 
 # What each index of a tensor counts, by the tensor's rank.
-AXES = {
-    2: ("row", "column"),
-    3: ("batch", "head", "query"),
-    4: ("batch", "head", "row", "column"),
-}
+AXES = {2: ("row", "column"), 3: ("batch", "head", "query"), 4: ("batch", "head", "row", "column")}
 EVERY_ELEMENT = "every element is wrong"
 PLURALS = {"query": "queries", "batch": "batches"}
 
@@ -723,11 +719,7 @@ BARRIERS = ("barriers", "named_barriers")
 
 
 def _compared(
-    attempt: Attempt,
-    solution: Attempt,
-    what: str,
-    names: Iterable[str],
-    each: str = " (once for each warp)",
+    attempt: Attempt, solution: Attempt, what: str, names: Iterable[str], each: str = " (once for each warp)"
 ) -> list[str]:
     own, theirs = (_operations(one, *names) for one in (attempt, solution))
     return [f"{what}: {own}, the chapter's kernel {theirs}{each}"]
@@ -749,11 +741,7 @@ def _more_waits(attempt: Attempt, solution: Attempt) -> list[str]:
 
 # For each limit: what is counted, the headline, and the details.
 BEYOND = {
-    "tiles": (
-        _work_of_tiles,
-        "is right, but takes tiles for more than they are",
-        _more_tiles,
-    ),
+    "tiles": (_work_of_tiles, "is right, but takes tiles for more than they are", _more_tiles),
     "sectors": (
         _sectors,
         "is right, but touches more sectors of memory than the chapter's kernel",
@@ -790,11 +778,7 @@ BEYOND = {
             partial(_compared, what=what, names=[name]),
         )
         for name, does, what in (
-            (
-                "named_barriers",
-                "comes to fewer named barriers",
-                "barrier_sync and barrier_arrive",
-            ),
+            ("named_barriers", "comes to fewer named barriers", "barrier_sync and barrier_arrive"),
             (
                 "votes_beside_products",
                 "computes less while a product is in flight",
@@ -838,12 +822,7 @@ def _beyond(limit: str, attempts: list[Attempt], solution: Iterable[Attempt]) ->
         if excess < 0 if limit in LEAST else excess > 0:
             found = details(attempt, allowed)
             return Finding(
-                limit,
-                attempt.variant,
-                attempt.arguments,
-                headline,
-                found,
-                _lines_in("\n".join(found)),
+                limit, attempt.variant, attempt.arguments, headline, found, _lines_in("\n".join(found))
             )
     return None
 
@@ -870,7 +849,8 @@ def explain(
     """The finding for the first variant, in the chapter's order, that fails; None if none does.
 
     @param limits    some of sheet.LIMITS and counts.LEAST: having more, or less, of them than the solution is
-    a finding @param solution  the attempts of the chapter's own kernels, if there are limits
+        a finding
+    @param solution  the attempts of the chapter's own kernels, if there are limits
     @param more      what to add to a finding, by kind
     """
     by_variant: dict[str, list[Attempt]] = {}
@@ -903,10 +883,7 @@ def _explain(attempt: Attempt, kind: str, tried: list[Attempt]) -> Finding:
         return Finding(kind, attempt.variant, attempt.arguments, headline, [*details])
 
     if kind == "hang" and attempt.ended != HANGS:
-        return finding(
-            "would wait forever on GPUs",
-            attempt.ended[attempt.ended.index(DEADLOCK) :],
-        )
+        return finding("would wait forever on GPUs", attempt.ended[attempt.ended.index(DEADLOCK) :])
     if kind == "hang":
         return finding("did not end, and was stopped: is there a loop whose condition never becomes false?")
     if kind == "crash":

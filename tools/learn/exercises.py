@@ -80,8 +80,7 @@ class Exercise:
             if region.number == number:
                 return region
         raise LearnError(
-            f"chapter {self.number} has no exercise {number}: its exercises are 1 to {len(self.regions)}",
-            2,
+            f"chapter {self.number} has no exercise {number}: its exercises are 1 to {len(self.regions)}", 2
         )
 
     def regions_of(self, name: str) -> list[regions.Region]:

@@ -23,12 +23,7 @@ def first_output(command: list[str]) -> str | None:
     """The output of a program; None if it does not exist, fails, or hangs."""
     try:
         done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

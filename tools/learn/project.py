@@ -16,10 +16,7 @@ FIRST_ATTENTION_CHAPTER = 3  # earlier chapters compute softmax and read no V
 BACKWARD_CHAPTER = 8  # it reads dO; some of its variants run only in fp32, others only in 16 bits
 FIRST_HOPPER_CHAPTER = 9  # from here on, kernels take a head_dim of 64 and more
 # What these chapters run on instead of the bundled input, whose head_dim is 32.
-HOPPER_INPUT = (
-    *("--heads", "4", "--kv-heads", "2", "--seq-q", "229", "--head-dim", "64"),
-    "--causal",
-)
+HOPPER_INPUT = (*("--heads", "4", "--kv-heads", "2", "--seq-q", "229", "--head-dim", "64"), "--causal")
 
 
 def shown(path: Path) -> str:

@@ -68,10 +68,7 @@ def refuse(options: Iterable[str], rank: int, several: bool) -> None:
 
 
 def command(
-    program: Path,
-    options: Iterable[str],
-    name: str | None = None,
-    wrapped: Wrapped | None = None,
+    program: Path, options: Iterable[str], name: str | None = None, wrapped: Wrapped | None = None
 ) -> list[str]:
     """The command line of a program. LearnError if it needs mpirun, and there is none.
 
@@ -87,8 +84,7 @@ def command(
     count = _taken(words)
     if not shutil.which("mpirun"):
         raise LearnError(
-            f"{program.name} runs as several processes, and there is no mpirun: install openmpi-bin",
-            3,
+            f"{program.name} runs as several processes, and there is no mpirun: install openmpi-bin", 3
         )
     plain = [called, *words]
     if not wrapped:

@@ -117,10 +117,7 @@ def without_solutions(lines: Iterable[str]) -> list[str]:
 
 
 def blank_copy(
-    text: str,
-    regions: Iterable[Region],
-    chapter: str,
-    contents: Mapping[int, tuple[str, ...]] = {},
+    text: str, regions: Iterable[Region], chapter: str, contents: Mapping[int, tuple[str, ...]] = {}
 ) -> str:
     """The learner's copy of a chapter's file.
 

@@ -24,9 +24,7 @@ def add_preset(parser: argparse.ArgumentParser) -> None:
 
 def add_no_install(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--no-install",
-        action="store_true",
-        help="do not install missing packages: build with what is there",
+        "--no-install", action="store_true", help="do not install missing packages: build with what is there"
     )
 
 
@@ -80,7 +78,8 @@ def prepare(
     """Makes sure that everything a build needs is there. Returns the preset.
 
     @param chapters  unless the user has chosen a preset, it is sim if none of them can run on this machine's
-    GPU @param ranks     how many GPUs a chapter with several processes needs
+        GPU
+    @param ranks     how many GPUs a chapter with several processes needs
     """
     preset, _ = machine.choose_preset(args.preset)
     chosen = args.preset or os.environ.get("FA_PRESET")
@@ -112,10 +111,7 @@ def configure(console: Console, preset: str) -> dict[str, str]:
 
 def why_left_out(left_out: dict[str, str], target: str) -> str | None:
     """Why a target's chapter cannot be built, or None if it can. @param left_out  from configure()"""
-    return next(
-        (line for folder, line in left_out.items() if target.startswith(f"ch{folder}")),
-        None,
-    )
+    return next((line for folder, line in left_out.items() if target.startswith(f"ch{folder}")), None)
 
 
 def build(console: Console, preset: str, targets: list[str]) -> list[str]:

@@ -76,11 +76,7 @@ def _without_table(output: bytes, report: dict | None) -> bytes:
 
 
 def run_contained(
-    folder: Path,
-    program: Path,
-    words: Iterable[str],
-    time_limit: float,
-    env: Mapping[str, str] | None = None,
+    folder: Path, program: Path, words: Iterable[str], time_limit: float, env: Mapping[str, str] | None = None
 ) -> int | None:
     """Runs a program with a learner's code. Returns its status, or None if it hangs.
 
@@ -88,10 +84,7 @@ def run_contained(
     disk.
     """
     shell = f'ulimit -c 0; ulimit -f {LARGEST_FILE}; exec "$@"'
-    with (
-        (folder / "output").open("wb") as output,
-        (folder / "errors").open("wb") as errors,
-    ):
+    with (folder / "output").open("wb") as output, (folder / "errors").open("wb") as errors:
         process = subprocess.Popen(
             ["sh", "-c", shell, "sh", *ranks.command(program, words)],
             cwd=folder,
@@ -130,12 +123,7 @@ def files_in(words: Iterable[str]) -> list[Path]:
     return [path for path in named if path.is_file()]
 
 
-def _once(
-    program: Path,
-    words: list[str],
-    time_limit: float,
-    env: Mapping[str, str] | None = None,
-) -> Run:
+def _once(program: Path, words: list[str], time_limit: float, env: Mapping[str, str] | None = None) -> Run:
     """Runs the program in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="learn-trial-") as name:
         folder = Path(name)
@@ -193,11 +181,7 @@ def words_of(arguments: str, choice: str) -> list[str]:
 
 
 def printed(
-    program: Path,
-    arguments: str,
-    variant: str,
-    most: int,
-    time_limit: float = TIME_LIMIT,
+    program: Path, arguments: str, variant: str, most: int, time_limit: float = TIME_LIMIT
 ) -> Printed | None:
     """What the kernels of a variant, or of "all", print on an input; None if they print nothing."""
     said = _once(program, words_of(arguments, variant), time_limit, IN_ORDER).said
@@ -234,8 +218,7 @@ def _launched(result: dict, report: dict) -> dict | None:
         return {"name": result["name"], "failure": skip["reason"]}
     if all("skipped" in each for each in report["variants"]):
         raise LearnError(
-            f"{report['chapter']} cannot run here: {skip['reason']} (--preset sim needs no GPU)",
-            NO_DEVICE,
+            f"{report['chapter']} cannot run here: {skip['reason']} (--preset sim needs no GPU)", NO_DEVICE
         )
     return None
 
@@ -248,10 +231,7 @@ def variants_of(program: Path) -> list[str]:
 
 
 def run(
-    program: Path,
-    inputs: Iterable[str],
-    time_limit: float = TIME_LIMIT,
-    variant: str = "all",
+    program: Path, inputs: Iterable[str], time_limit: float = TIME_LIMIT, variant: str = "all"
 ) -> list[Attempt]:
     """Runs one or all variants on all inputs, and stops after the first that hangs."""
     attempts: list[Attempt] = []
@@ -263,13 +243,7 @@ def run(
             return [Attempt(arguments, choice, None, None, ended, prints)]
         results = [_launched(result, report) for result in report["variants"]]
         return [
-            Attempt(
-                arguments,
-                result["name"],
-                result,
-                report.get("tensors"),
-                prints=prints,
-            )
+            Attempt(arguments, result["name"], result, report.get("tensors"), prints=prints)
             for result in results
             if result
         ]
@@ -310,10 +284,7 @@ OF_CHAPTERS = re.compile(r"-W(?!no-|l,|p,|a,|invalid-pch)")
 def ninja_commands(build: Path, target: str) -> list[str]:
     """The shell commands that ninja would run to make a target."""
     done = subprocess.run(
-        ["ninja", "-C", build, "-t", "commands", target],
-        capture_output=True,
-        text=True,
-        check=False,
+        ["ninja", "-C", build, "-t", "commands", target], capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         why = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
@@ -628,8 +599,7 @@ class Workbench:
             with ThreadPoolExecutor() as pool:
                 read = [
                     pool.submit(
-                        *(self._run_compiler, source, folder),
-                        *(folder / source.path.name, nothing, options),
+                        *(self._run_compiler, source, folder), *(folder / source.path.name, nothing, options)
                     )
                     for source in chosen
                 ]
@@ -709,10 +679,7 @@ class Workbench:
         return self._build / "trials" / f"{key}{ending}"
 
     def _kept_or(
-        self,
-        inputs: Iterable[str],
-        key: str,
-        tried: Callable[[list[str]], list[Attempt]],
+        self, inputs: Iterable[str], key: str, tried: Callable[[list[str]], list[Attempt]]
     ) -> list[Attempt]:
         """The stored attempts, and new ones on those inputs of which there are none."""
         kept = self._trial(key, ".json")

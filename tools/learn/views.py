@@ -94,12 +94,7 @@ def _view(chapter: Chapter, options: str, entry: dict, number: int, where: str) 
         raise RegionError(f"{where}: `show` must be one of {', '.join(VIEWS)}")
     search = {key: entry[key] for key in SEARCHED if key in entry}
     rest = {key: value for key, value in entry.items() if key not in SEARCHED}
-    return View(
-        chapter,
-        number,
-        search=moments.Search(**search),
-        **{"options": options, **rest},
-    )
+    return View(chapter, number, search=moments.Search(**search), **{"options": options, **rest})
 
 
 def select(chapter: Chapter, number: int) -> View:

@@ -126,11 +126,7 @@ def place_of(word: str) -> Place:
 
 
 def _execute(
-    console: Console,
-    request: Request,
-    folder: Path,
-    recorder: Mapping[str, str],
-    title: str = "",
+    console: Console, request: Request, folder: Path, recorder: Mapping[str, str], title: str = ""
 ) -> Run:
     """Runs the program, its blocks in order. LearnError if it has no result.
 
@@ -156,8 +152,7 @@ def _execute(
     if status < 0:
         why = diagnosis.reason_of(f"was ended by {signal.Signals(-status).name}")
         raise LearnError(
-            f"{request.variant} stopped the program: {why}. Nothing is recorded: ./learn debug shows where",
-            1,
+            f"{request.variant} stopped the program: {why}. Nothing is recorded: ./learn debug shows where", 1
         )
     if status > 1 or not result.exists():
         raise LearnError(phases.refusal(phase.output), max(status, 1))
@@ -237,12 +232,7 @@ def writing(
 
 
 def write(
-    run: Run,
-    path: Path,
-    title: str,
-    event: int | None = None,
-    show: str | None = None,
-    note: str = "",
+    run: Run, path: Path, title: str, event: int | None = None, show: str | None = None, note: str = ""
 ) -> int:
     """Writes the page in one step. Returns its size. LearnError if it cannot be written.
 
@@ -286,12 +276,7 @@ def request_of(view: views.View, program: Path) -> Request:
 
 
 def write_view(
-    console: Console,
-    view: views.View,
-    program: Path,
-    folder: Path,
-    path: Path,
-    title: str = "",
+    console: Console, view: views.View, program: Path, folder: Path, path: Path, title: str = ""
 ) -> tuple[Run, int]:
     """Records a prepared view and writes its page. Returns the run and the page's size.
 

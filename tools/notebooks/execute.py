@@ -50,12 +50,7 @@ class Client(NotebookClient):
     async def async_execute_cell(self, cell, cell_index, **options):
         self.at = cell_index + 1, cell.get("id", "")
         if cell.cell_type == "code":
-            tell(
-                notebook=self.name,
-                cell=self.at[0],
-                of=len(self.nb.cells),
-                id=self.at[1],
-            )
+            tell(notebook=self.name, cell=self.at[0], of=len(self.nb.cells), id=self.at[1])
         return await super().async_execute_cell(cell, cell_index, **options)
 
 
@@ -65,11 +60,7 @@ def own_kernel(folder: Path) -> str:
     spec = folder / "kernels" / name
     spec.mkdir(parents=True)
     words = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher"]
-    kernel = {
-        "argv": [*words, "-f", "{connection_file}"],
-        "display_name": name,
-        "language": "python",
-    }
+    kernel = {"argv": [*words, "-f", "{connection_file}"], "display_name": name, "language": "python"}
     (spec / "kernel.json").write_text(json.dumps(kernel), encoding="utf-8")
     os.environ["JUPYTER_PATH"] = str(folder)
     os.environ["IPYTHONDIR"] = str(folder / "ipython")  # ignore the user's startup files

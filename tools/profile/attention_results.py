@@ -2,14 +2,12 @@
 
     attention_results.py count     on any machine: what the simulator counts   -> attention_simulator.json
     attention_results.py bytes     on any machine, half an hour or more: the bytes that every variant of every
-                                   chapter
-                                   moves for one head of the timed problems (for softmax: some rows) ->
-                                   bytes.json. With chapters 09 and 10, for which hopper_results.py has the
-                                   other steps
+                                   chapter moves for one head of the timed problems (for softmax: some
+                                   rows) -> bytes.json. With chapters 09 and 10, for which hopper_results.py
+                                   has the other steps
     attention_results.py measure   on a GPU: times of all variants and of PyTorch's kernels in one process
-                                   (the ladders
-                                   of tools/bench), and Nsight Compute's counts next to the simulator's
-                                                                               -> attention_<gpu>.json
+                                   (the ladders of tools/bench), and Nsight Compute's counts next to the
+                                   simulator's -> attention_<gpu>.json
 
 `count` and `bytes` need build/sim, `measure` needs build/cuda with its target chapter_libraries, ncu and
 PyTorch. Exit status: 1 sectors or mma differ by more than 1 %, 2 something is not built, 3 no GPU or no ncu.
@@ -36,15 +34,7 @@ CHAPTERS = [
 # Whole tiles; ragged, causal and grouped; a few queries and many keys; the largest head_dim.
 COUNTED = [
     {"heads": 2, "seq_q": 256, "seq_k": 256, "head_dim": 64},
-    {
-        "batch": 2,
-        "heads": 6,
-        "kv_heads": 2,
-        "seq_q": 131,
-        "seq_k": 333,
-        "head_dim": 128,
-        "causal": True,
-    },
+    {"batch": 2, "heads": 6, "kv_heads": 2, "seq_q": 131, "seq_k": 333, "head_dim": 128, "causal": True},
     {"heads": 2, "seq_q": 77, "seq_k": 1000, "head_dim": 32},
     {"heads": 1, "seq_q": 300, "seq_k": 300, "head_dim": 256},
 ]
@@ -116,15 +106,7 @@ def time_all() -> dict:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.json"
         status = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "tools.bench.attention",
-                "--points",
-                ladders,
-                "--json",
-                path,
-            ],
+            [sys.executable, "-m", "tools.bench.attention", "--points", ladders, "--json", path],
             cwd=sectors.ROOT,
             check=False,
         ).returncode
@@ -134,15 +116,8 @@ def time_all() -> dict:
 
 
 def main() -> int:
-    if len(sys.argv) != 2 or sys.argv[1] not in (
-        "count",
-        "bytes",
-        "measure",
-    ):
-        print(
-            "attention_results: must be followed by count, bytes or measure",
-            file=sys.stderr,
-        )
+    if len(sys.argv) != 2 or sys.argv[1] not in ("count", "bytes", "measure"):
+        print("attention_results: must be followed by count, bytes or measure", file=sys.stderr)
         return 2
     if sys.argv[1] == "count":
         runs = sectors.count(CHAPTERS, COUNTED, sectors.OF_CUBLAS)
@@ -165,10 +140,7 @@ def main() -> int:
     for what, worst in different.items():
         print(f"{what}, simulator against Nsight Compute: at most {worst:.2%} apart in {len(compared)} runs")
     gpu = re.search(r"[A-Z]+\d+\w*", result["device"])  # H100 of "NVIDIA H100 80GB HBM3"
-    sectors.write(
-        f"attention_{gpu[0].lower() if gpu else 'gpu'}.json",
-        {**result, "sectors": compared},
-    )
+    sectors.write(f"attention_{gpu[0].lower() if gpu else 'gpu'}.json", {**result, "sectors": compared})
     return 0 if max(different["sectors"], different["mma"]) <= 0.01 else 1
 
 

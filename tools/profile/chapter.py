@@ -178,10 +178,7 @@ def run_simulator(
     """
     words = ["--variant", variant.name, *options, "--no-check", "--json", "-"]
     with subprocess.Popen(
-        ranks.command(program, words),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        ranks.command(program, words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             out, err = process.communicate(timeout=None if told else TOLD_AFTER_S)
@@ -316,10 +313,7 @@ def profile(args: argparse.Namespace) -> int:
     simulate = args.simulator and has_simulator
     command = f"./learn profile {args.chapter[:2]}"
     if no_gpu and not has_simulator:
-        raise Stop(
-            f"{no_gpu}, and there is no {shown(programs.simulator)}: {command} builds it",
-            2,
-        )
+        raise Stop(f"{no_gpu}, and there is no {shown(programs.simulator)}: {command} builds it", 2)
     if no_gpu and not args.simulator:
         raise Stop(f"the simulator is skipped, and nothing can be measured: {no_gpu}", 3)
 

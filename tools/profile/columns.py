@@ -72,12 +72,7 @@ def only_ncu(title: str, below: str, name: str, show: Show = number, unit: float
 
 BYTES = (
     Column(("HBM bytes", "predicted"), lambda v: v.predicted_bytes, size, False),
-    Column(
-        ("sectors x 32", "simulator"),
-        lambda v: in_bytes(total_sectors(v.simulator, "")),
-        size,
-        False,
-    ),
+    Column(("sectors x 32", "simulator"), lambda v: in_bytes(total_sectors(v.simulator, "")), size, False),
     Column(("sectors x 32", "at L1"), lambda v: in_bytes(l1_sectors(v)), size, True),
     Column(("sectors x 32", "at L2"), lambda v: in_bytes(l2_sectors(v)), size, True),
     Column(("bytes", "at DRAM"), dram_bytes, size, True),

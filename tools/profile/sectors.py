@@ -42,10 +42,7 @@ def run_program(build: str, chapter: str, *options: str) -> dict:
     """Runs chapter "NN_name" and returns its JSON, even if a result is wrong. Exits if there is none."""
     program = ROOT / "build" / build / "bin" / f"ch{chapter}"
     if not program.exists():
-        print(
-            f"there is no {program}: build it with cmake --workflow --preset {build}",
-            file=sys.stderr,
-        )
+        print(f"there is no {program}: build it with cmake --workflow --preset {build}", file=sys.stderr)
         sys.exit(2)
     run = subprocess.run([program, "--json", "-", *options], check=False, capture_output=True, text=True)
     if run.returncode == ncu.UNUSABLE_ARGUMENTS:
@@ -89,13 +86,7 @@ def count(chapters: Iterable[str], problems: Iterable[dict], without: set[str] =
 def simulated(variant: dict) -> dict:
     """The simulator's counters in the JSON of a variant, by our names."""
     counted, shared = variant["traffic"]["counted"], variant["shared"]
-    names = (
-        "read_sectors",
-        "write_sectors",
-        "atomic_sectors",
-        "read_requests",
-        "write_requests",
-    )
+    names = ("read_sectors", "write_sectors", "atomic_sectors", "read_requests", "write_requests")
     conflicts = sum(
         shared[f"{kind}_wavefronts"] - shared[f"{kind}_wavefronts_ideal"] for kind in ("load", "store")
     )

@@ -2,8 +2,7 @@
 
     softmax_results.py count     on any machine: what the simulator counts   -> softmax_simulator.json
     softmax_results.py measure   on a GPU: times, with a copy and torch.softmax in the same run, and Nsight
-                                 Compute's
-                                 sectors next to the simulator's             -> softmax_<gpu>.json
+                                 Compute's sectors next to the simulator's             -> softmax_<gpu>.json
 
 `count` needs build/sim, `measure` needs build/cuda, ncu and (for the comparison) PyTorch.
 Exit status: 1 a result is wrong or the sectors differ by more than 1 %, 2 something is not built, 3 no GPU or
@@ -117,10 +116,7 @@ def time_all(chapters: list[str] = CHAPTERS, peers: bool = True) -> list[dict]:
             share = f", {t['share_of_copy']:.0%} of a copy" if "share_of_copy" in t else ""
             wrong = "" if t.get("right", True) else " WRONG"
             shape = f"{rows} x {cols}"
-            print(
-                f"{shape:18} {t['variant']:16} {t['gb_per_s']:8.1f} GB/s{share}{wrong}",
-                flush=True,
-            )
+            print(f"{shape:18} {t['variant']:16} {t['gb_per_s']:8.1f} GB/s{share}{wrong}", flush=True)
         timings += of_shape
     return timings
 
@@ -141,10 +137,7 @@ def main() -> int:
     print(f"sectors, simulator against Nsight Compute: at most {worst:.2%} apart in {len(compared)} runs")
     gpu = re.search(r"[A-Z]+\d+\w*", device)  # H100 of "NVIDIA H100 80GB HBM3"
     name = gpu[0].lower() if gpu else "gpu"
-    sectors.write(
-        f"softmax_{name}.json",
-        {"device": device, "timings": timings, "sectors": compared},
-    )
+    sectors.write(f"softmax_{name}.json", {"device": device, "timings": timings, "sectors": compared})
     right = all(t.get("right", True) for t in timings)
     return 0 if worst <= 0.01 and right else 1
 

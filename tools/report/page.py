@@ -7,17 +7,7 @@ from collections import Counter
 from html import escape
 
 from . import plots
-from .results import (
-    DECLARED,
-    FAIL,
-    OK,
-    SKIPPED,
-    UNCHECKED,
-    Chapter,
-    Row,
-    on_simulator,
-    skipped,
-)
+from .results import DECLARED, FAIL, OK, SKIPPED, UNCHECKED, Chapter, Row, on_simulator, skipped
 from .table import HOW_TO_READ, cells
 
 STYLE = r"""
@@ -125,11 +115,7 @@ def _table(chapters: list[Chapter]) -> str:
     timed = any(row.time for row in rows)
     *headings, last = HEADINGS
     headings += ["time", last] if timed else [last]
-    lines = [
-        "<tr>",
-        *(f'<th scope="col">{heading}</th>' for heading in headings),
-        "</tr>",
-    ]
+    lines = ["<tr>", *(f'<th scope="col">{heading}</th>' for heading in headings), "</tr>"]
     for row in rows:
         _, *values, verdict = cells(row)
         if timed:

@@ -101,14 +101,7 @@ def _axes(rows: list[Row]) -> tuple[Figure, Axes]:
 
 def _write(axes: Axes, text: str, value: float, position: int) -> None:
     """A text at the end of a bar."""
-    axes.annotate(
-        text,
-        (value, position),
-        (5, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=8,
-    )
+    axes.annotate(text, (value, position), (5, 0), textcoords="offset points", va="center", fontsize=8)
 
 
 def _mark(axes: Axes, value: float, position: int) -> None:

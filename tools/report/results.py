@@ -116,12 +116,7 @@ class Row:
             return False
         names = formula.tensors.keys() & run.tensors.keys()
         pairs = [(formula.tensors[name], run.tensors[name]) for name in names]
-        pairs.append(
-            (
-                (formula.read_bytes, formula.write_bytes),
-                (run.read_bytes, run.write_bytes),
-            )
-        )
+        pairs.append(((formula.read_bytes, formula.write_bytes), (run.read_bytes, run.write_bytes)))
         if formula.at_least:
             return any(r < f for pair in pairs for f, r in zip(*pair, strict=True))
         return any(f != r for f, r in pairs)
@@ -258,14 +253,7 @@ def read(runs: list[dict]) -> list[Chapter]:
             if not row.skipped:
                 before = (problem, row)
         chapters.append(
-            Chapter(
-                name,
-                run["backend"],
-                run.get("device", ""),
-                _describe(problem),
-                rows,
-                run.get("too_old"),
-            )
+            Chapter(name, run["backend"], run.get("device", ""), _describe(problem), rows, run.get("too_old"))
         )
     return chapters
 

@@ -5,18 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable
 
-from .results import (
-    DECLARED,
-    FAIL,
-    OK,
-    SKIPPED,
-    Chapter,
-    Row,
-    human,
-    on_simulator,
-    scientific,
-    skipped,
-)
+from .results import DECLARED, FAIL, OK, SKIPPED, Chapter, Row, human, on_simulator, scientific, skipped
 
 WIDTH = 100
 HOW_TO_READ = "counted = predicted: the formula holds. ratio < 1: fewer bytes than the variant above."

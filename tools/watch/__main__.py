@@ -17,10 +17,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--title", help="the page's heading")
     parser.add_argument("--note", default="", help="a sentence on what to look at")
     parser.add_argument(
-        "--sources",
-        type=Path,
-        default=ROOT,
-        help="the folder that source files are named relative to",
+        "--sources", type=Path, default=ROOT, help="the folder that source files are named relative to"
     )
     for key, name, words in (
         ("t", "--start", "the step shown first"),

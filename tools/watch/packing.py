@@ -47,8 +47,7 @@ def pack_events(recording: Recording) -> str:
     keys = [site << 8 | warp for site, warp in zip(sites, warps, strict=True)]
     columns["offset"] = _differences(columns["offset"], keys)
     columns["link"] = array(
-        "I",
-        (0 if link == NONE else (index - link) & NONE for index, link in enumerate(columns["link"])),
+        "I", (0 if link == NONE else (index - link) & NONE for index, link in enumerate(columns["link"]))
     )
     data = b"".join(_planes(columns[name]) for name in COLUMNS)
     assert len(data) == recording.count * RECORD_BYTES

@@ -68,13 +68,7 @@ def page_of(
     files, header["sites"] = sources_of(recording.header, sources)
     header["built_in"] = [site.get("built_in", "") for site in recording.header["sites"]]
     header["arrays"] = [_with_shape(array, tensors or {}) for array in header["arrays"]]
-    data = {
-        "header": header,
-        "count": recording.count,
-        "files": files,
-        "none": NONE,
-        "start": start or {},
-    }
+    data = {"header": header, "count": recording.count, "files": files, "none": NONE, "start": start or {}}
     template = (FOLDER / "page.html").read_text(encoding="utf-8")
     scripts = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS)
     parts = {

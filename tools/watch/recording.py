@@ -13,30 +13,9 @@ FORMAT = 1
 RECORD_BYTES = 32
 NONE = 0xFFFFFFFF
 # The members of a record: four bytes that the page reads as one number each, then words.
-COLUMNS = (
-    "kind",
-    "flags",
-    "warp",
-    "part",
-    "site",
-    "lanes",
-    "array",
-    "pattern",
-    "offset",
-    "link",
-    "time",
-)
+COLUMNS = ("kind", "flags", "warp", "part", "site", "lanes", "array", "pattern", "offset", "link", "time")
 BYTE_COLUMNS = 4
-LISTS = (
-    "sections",
-    "sites",
-    "arrays",
-    "patterns",
-    "barriers",
-    "copies",
-    "products",
-    "defects",
-)
+LISTS = ("sections", "sites", "arrays", "patterns", "barriers", "copies", "products", "defects")
 
 
 class WatchError(Exception):

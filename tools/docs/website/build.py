@@ -21,25 +21,9 @@ SHARE = Path("/usr/share/doxygen-awesome-css")
 MATHJAX = Path("/usr/share/javascript/mathjax")
 # The part of its 54 MB that turns TeX into SVG.
 MATHJAX_PARTS = (
-    *(
-        "MathJax.js",
-        "extensions/tex2jax.js",
-        "extensions/AssistiveMML.js",
-        "extensions/MathEvents.js",
-    ),
-    *(
-        "extensions/MathMenu.js",
-        "extensions/MathZoom.js",
-        "extensions/toMathML.js",
-        "extensions/TeX",
-    ),
-    *(
-        "extensions/a11y",
-        "jax/element",
-        "jax/input/TeX",
-        "jax/output/SVG/jax.js",
-        "jax/output/SVG/config.js",
-    ),
+    *("MathJax.js", "extensions/tex2jax.js", "extensions/AssistiveMML.js", "extensions/MathEvents.js"),
+    *("extensions/MathMenu.js", "extensions/MathZoom.js", "extensions/toMathML.js", "extensions/TeX"),
+    *("extensions/a11y", "jax/element", "jax/input/TeX", "jax/output/SVG/jax.js", "jax/output/SVG/config.js"),
     *("jax/output/SVG/autoload", "jax/output/SVG/fonts/TeX"),
 )
 
@@ -61,23 +45,12 @@ def require_tools() -> None:
         import mdit_py_plugins  # noqa: F401
         import pygments  # noqa: F401
     except ImportError:
-        missing += [
-            "python3-markdown-it",
-            "python3-mdit-py-plugins",
-            "python3-pygments",
-        ]
+        missing += ["python3-markdown-it", "python3-mdit-py-plugins", "python3-pygments"]
     if missing:
         raise SiteError(f"not installed: {', '.join(missing)}: ./learn docs installs them", 3)
 
 
-UNUSED_LISTS = (
-    "classindex",
-    "hierarchy",
-    "classmembers",
-    "namespacemembers",
-    "globals",
-    "concepts",
-)
+UNUSED_LISTS = ("classindex", "hierarchy", "classmembers", "namespacemembers", "globals", "concepts")
 
 
 def write_layout(out: Path) -> None:
@@ -115,11 +88,7 @@ def configuration() -> str:
 
 
 def run_doxygen(out: Path) -> None:
-    settings = {
-        "FA_DOCS": str(out),
-        "FA_SHARE": str(SHARE),
-        "FA_PYTHON": sys.executable,
-    }
+    settings = {"FA_DOCS": str(out), "FA_SHARE": str(SHARE), "FA_PYTHON": sys.executable}
     done = subprocess.run(
         ["doxygen", "-"],
         input=configuration(),

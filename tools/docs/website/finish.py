@@ -11,8 +11,7 @@ REPEATING = re.compile(
     r"(functions|namespacemembers|globals|hierarchy|classes)[_a-z0-9]*\.html|.*-members\.html"
 )
 MATHJAX = re.compile(
-    r'<script type="text/x-mathjax-config">.*?</script>\s*<script[^>]*MathJax\.js"></script>\s*',
-    re.DOTALL,
+    r'<script type="text/x-mathjax-config">.*?</script>\s*<script[^>]*MathJax\.js"></script>\s*', re.DOTALL
 )
 ALL_MEMBERS = re.compile(r'(?:&#124;\s*)?<a href="[^"]*-members\.html">List of all members</a>')
 NESTED = re.compile(r'<a href="#nested-classes">Classes</a>(?:\s*&#124;)?\s*')
@@ -27,9 +26,7 @@ def _headings(page: str) -> str:
     if "<h1>" in contents:
         contents = re.sub(r"<(/?)h([1-4])>", lambda tag: f"<{tag[1]}h{int(tag[2]) + 1}>", contents)
     contents = re.sub(
-        r'(<div class="toc">)<h\d>Table of Contents</h\d>',
-        r"\1<h2>On this page</h2>",
-        contents,
+        r'(<div class="toc">)<h\d>Table of Contents</h\d>', r"\1<h2>On this page</h2>", contents
     )
     return head + mark + contents
 
@@ -49,10 +46,7 @@ def finish(html: Path) -> None:
     """Finishes every page of a folder."""
     menu = html / "navtree.js"  # whose picture for the button has only a title
     script = menu.read_text(encoding="utf-8")
-    menu.write_text(
-        script.replace("""title="'+SYNC""", """alt="" title="'+SYNC"""),
-        encoding="utf-8",
-    )
+    menu.write_text(script.replace("""title="'+SYNC""", """alt="" title="'+SYNC"""), encoding="utf-8")
     for path in sorted(html.glob("*.html")):
         if REPEATING.fullmatch(path.name):
             path.unlink()

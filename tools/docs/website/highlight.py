@@ -9,12 +9,7 @@ from html import escape
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Operator, String
 
-CLASSES = {
-    Comment: "comment",
-    Keyword: "keyword",
-    Operator.Word: "keyword",
-    String: "stringliteral",
-}
+CLASSES = {Comment: "comment", Keyword: "keyword", Operator.Word: "keyword", String: "stringliteral"}
 
 
 def python(source: str) -> str:

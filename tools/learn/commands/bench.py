@@ -33,17 +33,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --peers: also run each kernel alone for 0.3 s, and record the GPU's clock and power",
     )
+    parser.add_argument("--repeat", type=int, default=20, metavar="R", help="launches of each kernel (20)")
     parser.add_argument(
-        "--repeat",
-        type=int,
-        default=20,
-        metavar="R",
-        help="launches of each kernel (20)",
-    )
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help="file for the results (default: docs/results/bench_GPU.json)",
+        "--json", metavar="FILE", help="file for the results (default: docs/results/bench_GPU.json)"
     )
 
 
@@ -64,16 +56,12 @@ def python_with_torch() -> str:
         if found.returncode == 0:
             return path
     raise LearnError(
-        "--peers needs PyTorch, which no python3 here has: pip install torch, or leave --peers out",
-        3,
+        "--peers needs PyTorch, which no python3 here has: pip install torch, or leave --peers out", 3
     )
 
 
 def bench_ranks(
-    console: Console,
-    args: argparse.Namespace,
-    chapters: list[project.Chapter],
-    gpus: int,
+    console: Console, args: argparse.Namespace, chapters: list[project.Chapter], gpus: int
 ) -> int:
     """Times a chapter on all GPUs of this machine."""
     setup.build(console, args.preset, [chapter.executable for chapter in chapters])
@@ -95,8 +83,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     gpus = machine.gpus()
     if not gpus:
         raise LearnError(
-            "nvidia-smi finds no GPU, and only a GPU can be timed (./learn run counts bytes anywhere)",
-            3,
+            "nvidia-smi finds no GPU, and only a GPU can be timed (./learn run counts bytes anywhere)", 3
         )
     if problem := machine.nvcc().problem:
         raise LearnError(f"{problem}: nvcc compiles the kernels for the GPU", 3)
@@ -116,10 +103,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     command += ["--peers"] if args.peers else []
     command += ["--sustained"] if args.sustained else []
     status = subprocess.run(
-        command,
-        cwd=project.ROOT,
-        check=False,
-        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        command, cwd=project.ROOT, check=False, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     ).returncode
     if target.is_file() and status in (0, 1):
         console.say(f"results: {project.shown(target.resolve())}")

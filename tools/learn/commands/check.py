@@ -196,10 +196,7 @@ def states_in_words(console: Console, exercises: dict[int, str]) -> str:
 
 
 def show_failure(
-    console: Console,
-    exercise: exercises.Exercise,
-    verdict: checking.Verdict,
-    told: bool = False,
+    console: Console, exercise: exercises.Exercise, verdict: checking.Verdict, told: bool = False
 ) -> None:
     """Prints the fault and its evidence, then which exercises are right, then the task and the next command.
 
@@ -256,10 +253,7 @@ def show_step(console: Console, exercise: exercises.Exercise, verdict: checking.
 
 
 def show_pass(
-    console: Console,
-    exercise: exercises.Exercise,
-    verdict: checking.Verdict,
-    lines: list[str],
+    console: Console, exercise: exercises.Exercise, verdict: checking.Verdict, lines: list[str]
 ) -> None:
     variants = len({attempt.variant for attempt in verdict.attempts})
     console.say(
@@ -290,10 +284,7 @@ def show_goals(console: Console, exercise: exercises.Exercise, program: Path) ->
         attempts = trials.run(program, [goal.input], variant=goal.variant)
         outcome = opens.judge(goal, attempts)
         if not outcome:
-            console.wrap(
-                f"./learn check {exercise.number} --preset {SIM} judges it",
-                "open exercise:  ",
-            )
+            console.wrap(f"./learn check {exercise.number} --preset {SIM} judges it", "open exercise:  ")
             continue
         data.append({"task": goal.task, "reached": outcome.reached, "counts": outcome.counts})
         if outcome.reached:
@@ -306,10 +297,7 @@ def show_goals(console: Console, exercise: exercises.Exercise, program: Path) ->
 
 
 def report(
-    console: Console,
-    build: Path,
-    exercise: exercises.Exercise,
-    simulator: Callable[[], Path | None],
+    console: Console, build: Path, exercise: exercises.Exercise, simulator: Callable[[], Path | None]
 ) -> checking.Verdict:
     """Checks the exercises, stores the result, and shows it."""
     told = []
@@ -319,10 +307,7 @@ def report(
         told.append(verdict.finding)
 
     verdict = checking.check(console, build, exercise, simulator, tell)
-    summary = verdict.summary() | {
-        "chapter": exercise.chapter.name,
-        "files": exercise.hashes(),
-    }
+    summary = verdict.summary() | {"chapter": exercise.chapter.name, "files": exercise.hashes()}
     kept = exercise.result_file(build)
     kept.parent.mkdir(parents=True, exist_ok=True)
     write_whole(kept, json.dumps(summary, indent=1) + "\n")

@@ -19,11 +19,7 @@ COMMANDS = project.ROOT / "common" / "gpusim" / "gdb.py"
 
 def add_own(parser: argparse.ArgumentParser) -> None:
     setup.add_no_install(parser)
-    parser.add_argument(
-        "--exercise",
-        action="store_true",
-        help="debug your own kernels, from exercises/",
-    )
+    parser.add_argument("--exercise", action="store_true", help="debug your own kernels, from exercises/")
     parser.add_argument(
         "--answer",
         type=int,
@@ -77,7 +73,8 @@ def build_answer(
     The chapter's own program must have been built.
 
     @param purpose  "debug", or a word for another folder whose program gdb does not know the local variables
-    of @param variant  the only one to build; None: all of them
+    of
+    @param variant  the only one to build; None: all of them
     """
     copy, shown = exercise.own_copy(), project.shown(exercise.folder)
     alone = regions.alone(copy, exercise.regions, shown, number)

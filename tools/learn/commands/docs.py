@@ -26,9 +26,7 @@ PACKAGES = (
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--no-install",
-        action="store_true",
-        help="do not install missing packages: build with what is there",
+        "--no-install", action="store_true", help="do not install missing packages: build with what is there"
     )
 
 

@@ -57,11 +57,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     console.wrap(region.task, f"exercise {number}: ", style="bold")
     for line in shown + rest[:1]:
         title, hint = line.split(": ", 1)
-        console.wrap(
-            hint,
-            f"   {title.split(', ')[1]}: ",
-            style="dim" if line in shown else "plain",
-        )
+        console.wrap(hint, f"   {title.split(', ')[1]}: ", style="dim" if line in shown else "plain")
     if rest:
         with file.open("a", encoding="utf-8") as stream:
             stream.write(f"{rest[0]}\n")

@@ -22,12 +22,7 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "notebooks",
-        nargs="*",
-        metavar="NN",
-        help="notebooks, as in 01 02; default: all",
-    )
+    parser.add_argument("notebooks", nargs="*", metavar="NN", help="notebooks, as in 01 02; default: all")
     parser.add_argument(
         "--preset",
         metavar="NAME",
@@ -164,13 +159,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     if targets:
         setup.build(console, args.preset, targets)
 
-    command = [
-        python,
-        "-m",
-        "tools.notebooks.execute",
-        str(PAGES),
-        *map(str, notebooks),
-    ]
+    command = [python, "-m", "tools.notebooks.execute", str(PAGES), *map(str, notebooks)]
     reader = Reader(max(len(path.stem) for path in notebooks))
     status, _ = phases.execute(
         console,

@@ -42,9 +42,7 @@ def exercise_step(states: dict[Exercise, State]) -> dict[str, str]:
 
 
 def next_steps(
-    preset: str,
-    tests: dict[project.Chapter, project.TestState],
-    exercises: dict[Exercise, State],
+    preset: str, tests: dict[project.Chapter, project.TestState], exercises: dict[Exercise, State]
 ) -> dict[str, str]:
     """The commands to try next, most useful first, and what they do."""
     failing = sorted(chapter.number for chapter in tests if tests[chapter].failed)
@@ -71,9 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def as_data(
-    preset: str,
-    tests: dict[project.Chapter, project.TestState],
-    states: dict[Exercise, State],
+    preset: str, tests: dict[project.Chapter, project.TestState], states: dict[Exercise, State]
 ) -> dict:
     """The map as data, for other tools."""
 
@@ -86,11 +82,7 @@ def as_data(
             "title": chapter.title,
             "built": project.built(chapter, preset),
             "tests": {"passed": test.passed, "failed": test.failed},
-            "exercises": {
-                "count": len(exercise.regions),
-                "state": state.words,
-                "failing": state.exercise,
-            },
+            "exercises": {"count": len(exercise.regions), "state": state.words, "failing": state.exercise},
         }
 
     return {
@@ -133,10 +125,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
         console.say(line)
     for path in edited_chapters():
         console.say()
-        console.wrap(
-            f"{path} differs from git. {HOW_TO_RESTORE.format(path=path)}",
-            style="yellow",
-        )
+        console.wrap(f"{path} differs from git. {HOW_TO_RESTORE.format(path=path)}", style="yellow")
     console.say()
     console.say("Next:")
     for command, effect in next_steps(preset, tests, states).items():

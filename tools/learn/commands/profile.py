@@ -19,15 +19,9 @@ SIM = "sim"  # the preset whose simulator counts
 def add_own(parser: argparse.ArgumentParser) -> None:
     setup.add_preset(parser)
     setup.add_no_install(parser)
+    parser.add_argument("--exercise", action="store_true", help="profile your own kernels, from exercises/")
     parser.add_argument(
-        "--exercise",
-        action="store_true",
-        help="profile your own kernels, from exercises/",
-    )
-    parser.add_argument(
-        "--large",
-        action="store_true",
-        help="use a problem that fills a GPU; skip the simulator",
+        "--large", action="store_true", help="use a problem that fills a GPU; skip the simulator"
     )
     parser.add_argument(
         "--no-simulator",
@@ -74,10 +68,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     simulator = not (args.no_simulator or args.large)
     if no_gpu and not simulator:
         option = "--large" if args.large else "--no-simulator"
-        raise LearnError(
-            f"{option} skips the simulator, and nothing can be measured: {no_gpu}",
-            3,
-        )
+        raise LearnError(f"{option} skips the simulator, and nothing can be measured: {no_gpu}", 3)
     if not args.no_install:
         packages.ensure(console)
     machine.require_toolchain()
@@ -93,10 +84,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     ]
     words += ["--json", args.json] if args.json else []
     words += ["--simulator-only", no_gpu] if no_gpu else []
-    folders = {
-        "FA_BUILD": str(project.build_folder(preset)),
-        "FA_SIM_BUILD": str(project.build_folder(sim)),
-    }
+    folders = {"FA_BUILD": str(project.build_folder(preset)), "FA_SIM_BUILD": str(project.build_folder(sim))}
     return run_script(chapter, [*words, *args.options], folders)
 
 

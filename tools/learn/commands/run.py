@@ -34,9 +34,7 @@ def add_own(parser: argparse.ArgumentParser) -> None:
     setup.add_preset(parser)
     setup.add_no_install(parser)
     parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help="file for the chapters' results, as a list ('-': standard output)",
+        "--json", metavar="FILE", help="file for the chapters' results, as a list ('-': standard output)"
     )
 
 
@@ -181,12 +179,7 @@ def for_other_gpus(data: dict) -> dict[str, str]:
 
 
 def run_on_simulator(
-    console: Console,
-    chapter: project.Chapter,
-    dtype: str,
-    data: dict,
-    folder: Path,
-    options: list[str],
+    console: Console, chapter: project.Chapter, dtype: str, data: dict, folder: Path, options: list[str]
 ) -> tuple[int, list[dict]]:
     """Runs on the simulator what needs another GPU. Returns the exit status, and the JSON of both runs."""
     missing = for_other_gpus(data)

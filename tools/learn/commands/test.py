@@ -91,14 +91,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     preset = setup.prepare(console, args, chapters=chapters)
     setup.build(console, preset, [])
 
-    command = [
-        sys.executable,
-        "-m",
-        "tests.levels",
-        "all" if args.all else "quick",
-        "--preset",
-        preset,
-    ]
+    command = [sys.executable, "-m", "tests.levels", "all" if args.all else "quick", "--preset", preset]
     if args.chapters:
         command += [f"--area={project.test_label(chapter)}" for chapter in chapters]
     reader = phases.CtestReader()
@@ -123,8 +116,5 @@ def main(console: Console, args: argparse.Namespace) -> int:
         words = " ".join(["./learn test", *args.chapters, "--all"])
         console.say(f"Tests that take long were left out: {words}", "dim")
     if not args.chapters:
-        console.say(
-            "The operators for PyTorch have tests of their own: ./learn test --pytorch",
-            "dim",
-        )
+        console.say("The operators for PyTorch have tests of their own: ./learn test --pytorch", "dim")
     return 0

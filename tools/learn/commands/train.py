@@ -12,12 +12,7 @@ from .run import refuse_json
 
 HELP = "train a small GPT with unfused attention, our kernels and PyTorch's; on a CPU, a tiny one on the simulator"  # noqa: E501
 RESULTS = project.ROOT / "build" / "train"
-RUNS = (
-    "unfused",
-    "ours",
-    "sdpa",
-    "efficient",
-)  # and each of them "-again"; the last on a GPU
+RUNS = ("unfused", "ours", "sdpa", "efficient")  # and each of them "-again"; the last on a GPU
 # What the tiny model runs on the simulator: in fp32, and with the same bits in every run.
 SIMULATED = ("05", "08")
 
@@ -25,19 +20,13 @@ SIMULATED = ("05", "08")
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, metavar="N", help="20, or 1000 on a GPU")
     parser.add_argument(
-        "--runs",
-        metavar="NAME,...",
-        help=f"{', '.join(RUNS)} (the last on a GPU only); default: all",
+        "--runs", metavar="NAME,...", help=f"{', '.join(RUNS)} (the last on a GPU only); default: all"
     )
     parser.add_argument(
-        "--again",
-        action="store_true",
-        help="start over; without it, a training that was stopped goes on",
+        "--again", action="store_true", help="start over; without it, a training that was stopped goes on"
     )
     parser.add_argument(
-        "--deterministic",
-        action="store_true",
-        help="on a GPU: only kernels that always give the same bits",
+        "--deterministic", action="store_true", help="on a GPU: only kernels that always give the same bits"
     )
     parser.add_argument("--json", metavar="FILE", help="file for the results")
     setup.add_preset(parser)

@@ -74,8 +74,7 @@ class Reader:
         if self.characters > MOST_CHARACTERS:
             self.end(phase.console)
             raise LearnError(
-                f"stopped after {self.printed} lines: is there a loop that prints and never ends?",
-                1,
+                f"stopped after {self.printed} lines: is there a loop that prints and never ends?", 1
             )
 
     def end(self, console: Console) -> None:
@@ -88,11 +87,7 @@ class Reader:
 
 
 def run(
-    console: Console,
-    program: Path,
-    chapter: str,
-    options: list[str],
-    begin: Callable[[], None],
+    console: Console, program: Path, chapter: str, options: list[str], begin: Callable[[], None]
 ) -> tuple[int, dict | None]:
     """Runs the program, its blocks in order. Returns its exit status and its JSON, if any. LearnError if it
     cannot run.
@@ -139,9 +134,7 @@ def say_blanks(console: Console, exercise: exercises.Exercise) -> None:
         *others, last = blank
         numbers = f"{', '.join(others)} and {last}" if others else last
         console.wrap(
-            f"{what} {numbers} {verb} still blank: what needs {them} is wrong",
-            "note:  ",
-            style="yellow",
+            f"{what} {numbers} {verb} still blank: what needs {them} is wrong", "note:  ", style="yellow"
         )
 
 

@@ -26,11 +26,7 @@ OPENERS = ("xdg-open", "wslview")
 
 def add_own(parser: argparse.ArgumentParser) -> None:
     setup.add_no_install(parser)
-    parser.add_argument(
-        "--exercise",
-        action="store_true",
-        help="watch your own kernels, from exercises/",
-    )
+    parser.add_argument("--exercise", action="store_true", help="watch your own kernels, from exercises/")
     parser.add_argument(
         "--answer",
         type=int,
@@ -47,21 +43,13 @@ def add_own(parser: argparse.ArgumentParser) -> None:
         help="this block, and others if it is given again; default: the one in the middle of the grid",
     )
     parser.add_argument(
-        "--at",
-        metavar="ELEMENT",
-        help="the block that wrote this element, when it did: --at 'o[0,1,17,5]'",
+        "--at", metavar="ELEMENT", help="the block that wrote this element, when it did: --at 'o[0,1,17,5]'"
     )
     parser.add_argument(
-        "--input",
-        type=int,
-        metavar="N",
-        help="with --exercise or --answer: the N-th input that check tries",
+        "--input", type=int, metavar="N", help="with --exercise or --answer: the N-th input that check tries"
     )
     parser.add_argument(
-        "--view",
-        type=int,
-        metavar="K",
-        help="a prepared view: the moment that the lesson speaks of",
+        "--view", type=int, metavar="K", help="a prepared view: the moment that the lesson speaks of"
     )
     parser.add_argument("--out", metavar="FILE", help="the page; default: build/watch/NN_variant.html")
     parser.add_argument("--no-open", action="store_true", help="do not open the page in a browser")
@@ -91,8 +79,7 @@ def refuse(args: argparse.Namespace, chapter: project.Chapter) -> None:
         }
         if other := next((name for name, given in others.items() if given), None):
             raise LearnError(
-                f"--view {args.view} has a variant, a block and options of its own: leave out {other}",
-                2,
+                f"--view {args.view} has a variant, a block and options of its own: leave out {other}", 2
             )
     if args.at and args.blocks:
         raise LearnError("--at chooses the block that writes the element: leave out --block", 2)
@@ -119,9 +106,7 @@ def exercise_of(args: argparse.Namespace) -> exercises.Exercise | None:
 
 
 def options_of(
-    args: argparse.Namespace,
-    chapter: project.Chapter,
-    exercise: exercises.Exercise | None,
+    args: argparse.Namespace, chapter: project.Chapter, exercise: exercises.Exercise | None
 ) -> list[str]:
     """The options of the program. LearnError if --input names no input."""
     if args.input is None:
@@ -138,10 +123,7 @@ def options_of(
 
 
 def variant_of(
-    args: argparse.Namespace,
-    chapter: project.Chapter,
-    exercise: exercises.Exercise | None,
-    program: Path,
+    args: argparse.Namespace, chapter: project.Chapter, exercise: exercises.Exercise | None, program: Path
 ) -> str:
     """The variant to run. LearnError if a program of the chapter has no such variant."""
     known = trials.variants_of(program)
