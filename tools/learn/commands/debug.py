@@ -72,8 +72,8 @@ def build_answer(
 
     The chapter's own program must have been built.
 
-    @param purpose  "debug", or a word for another folder whose program gdb does not know the local variables
-    of
+    @param purpose  "debug", or a word for another folder whose program gdb does not know the local
+        variables of
     @param variant  the only one to build; None: all of them
     """
     copy, shown = exercise.own_copy(), project.shown(exercise.folder)
