@@ -102,7 +102,7 @@ TEST_P(MaskedVariant, SLOW_TakesScoresOfAnySize) {
   }
 }
 
-TEST_P(MaskedVariant, IsRightUnderAWindow) {
+TEST_P(MaskedVariant, SLOW_IsRightUnderAWindow) {
   bool causal = true;
   constexpr std::int64_t kWidest = std::numeric_limits<std::int64_t>::max();
   for (const std::int64_t window :
