@@ -35,7 +35,7 @@ class ProblemOptions;
 //
 //   /// Checks the options and reads the files that they name.
 //   /// @param runs  whether all requested variants can run a shape, which determines the default of a
-//                    missing option
+//   ///              missing option
 //   /// @throws UsageError  naming the option
 //   GivenProblem<P> read(const std::function<bool(const typename P::Shape&)>& runs) const;
 // };

@@ -171,8 +171,7 @@ void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); 
 void __tsan_atomic_signal_fence(int) {}
 
 // clang calls these for memory intrinsics; up to version 14, memcpy() itself, which gpusim_kernels() diverts
-// to
-// __wrap_memcpy().
+// to __wrap_memcpy().
 void* __wrap_memcpy(void* to, const void* from, std::size_t size) {
   note_range(from, size, kRead, GPUSIM_CALLER);
   note_range(to, size, kWrite, GPUSIM_CALLER);
