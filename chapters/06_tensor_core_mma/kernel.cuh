@@ -375,9 +375,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
           pack<T>(o[0] * inv_l, o[1] * inv_l);
     }
   }
-  repair_rows(
-      {stats.m[0] * factor, stats.m[1] * factor}, a, block.head(), row - lane / 4, PlainPairs{a}, 0, d,
-      [&](int of_warp, int col, float o) { block.gO()[size_t(row - lane / 4 + of_warp) * d + col] = T(o); });
+  repair_rows({stats.m[0] * factor, stats.m[1] * factor}, a, block.head(), row - lane / 4, PlainPairs{a}, 0,
+              d, [&](int of_warp, int col, float o) {
+                // unknown: or the address of O would stay in registers during the loop
+                T* gO = a.o + size_t(ptx::unknown(block.head())) * a.seq_q * d;
+                gO[size_t(row - lane / 4 + of_warp) * d + col] = T(o);
+              });
 }
 
 }  // namespace fa::ch06

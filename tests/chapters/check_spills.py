@@ -30,11 +30,12 @@ DEFAULT = (
 # What is no failure: an architecture, words of the kernel's name, and bytes of stack.
 PIPELINED = "mma_pipelined_gradients<fa::ch08::"
 TOLERATED = [
-    # Strides and widths that are not constants take registers which these kernels do not have. To be removed.
+    # Strides and widths that are not constants take registers which these kernels do not have, and so do the
+    # rows that are computed again (device/unresolved_rows.cuh). To be removed.
     *(
         (arch, words, size)
         for arch in ("sm_80", "sm_86", "sm_89", "sm_90")
-        for words, size in (("fa::ch07::MultiStageTiles<", 56), ("fa::ch08::", 40))
+        for words, size in (("fa::ch07::MultiStageTiles<", 80), ("fa::ch08::", 40))
     ),
     # Masks need registers that the tiles of chapters 07 and 08 leave no room for, most of all at head_dim
     # 128. To be removed.
