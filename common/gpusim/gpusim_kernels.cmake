@@ -5,7 +5,8 @@ function(gpusim_kernel_options variable)
   if(ARGC GREATER 1)
     set(debug ${ARGV1})
   endif()
-  set(options -fno-sanitize=all -fsanitize=thread -fsanitize-coverage=trace-pc -g$<IF:${debug},2,1> -fno-omit-frame-pointer)
+  set(options -fno-sanitize=all -fsanitize=thread -fsanitize-coverage=trace-pc -g$<IF:${debug},2,1> -fno-omit-frame-pointer
+    -fno-stack-protector -U_FORTIFY_SOURCE)  # on by default in some distributions: kernels would call the C library
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     list(APPEND options -fsanitize=bounds-strict -fsanitize-recover=bounds-strict -g$<${debug}:no->statement-frontiers
       $<IF:${debug},-O0,-Og>
