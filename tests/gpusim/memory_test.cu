@@ -43,6 +43,8 @@ TEST(OutOfBounds, ReadBeforeTheStart) {
   EXPECT_EQ(told(report), (Defects{{DefectKind::kOutOfBounds, {line_of("oob: read")}, 2}}));
   EXPECT_TRUE(says(report, "by thread (0,0,0)"));
   EXPECT_TRUE(says(report, "address is 8 bytes before the start of \"in\" (128 bytes)"));
+  // Far before it, too, even if it is the first allocation of the process.
+  EXPECT_TRUE(says(run({1, 32}, read_at, in.get(), out.get(), -(1 << 18)), "before the start of"));
 }
 
 TEST(OutOfBounds, WritePastTheEnd) {

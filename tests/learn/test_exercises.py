@@ -1664,6 +1664,19 @@ class DiagnosisTest(unittest.TestCase):
         self.assertIn("of the inputs tried, only with --dropout 0.3", seeds)
         self.assertNotIn("--dropout-seed", seeds)
 
+    def test_an_option_that_only_the_failing_inputs_have_is_named_even_if_it_is_a_size(self):
+        bad = wrong(ALL_ROWS, ALL_COLS, 32)
+        said = self.said(attempt("--seq-q 9"), attempt("--batch 2 --seq-q 9", **bad))
+        self.assertIn("of the inputs tried, only with --batch 2", said)
+
+    def test_two_options_that_are_wrong_together_only(self):
+        bad = wrong(ALL_ROWS, ALL_COLS, 32)
+        right = [attempt("--backward --window 3"), attempt("--softcap 1")]
+        said = self.said(*right, attempt("--backward --softcap 3", **bad))
+        self.assertIn("of the inputs tried, only with --backward and --softcap together", said)
+        alone = self.said(*right, attempt("--backward --softcap 3 --alibi", **bad))
+        self.assertIn("only with --softcap 3, or with --alibi", alone)
+
     def test_the_number_of_ranks_has_its_own_option(self):
         bad = wrong(ALL_ROWS, ALL_COLS, 32)
         said = self.said(attempt("-n 2 --seq-q 20", **bad), attempt("-n 3 --seq-q 20 --causal"))

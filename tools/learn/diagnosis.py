@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import shlex
@@ -353,6 +354,22 @@ def _factor_of_all(sizes: Iterable[int], others: Iterable[int]) -> int:
     return factor if divides and all(other % factor for other in others) else 0
 
 
+def _pairs_of_options(bad: list[dict[str, str]], good: list[dict[str, str]]) -> list[str]:
+    """Two options that all failing inputs have and no passing one: at most two such pairs, and none if no
+    passing input has one of the options.
+    """
+    common = [name for name in bad[0] if all(name in values for values in bad)]
+    names = [name for name in common if name not in SAY_NOTHING and name not in SIZES]
+    if any(all(name not in values for values in good) for name in names):
+        return []
+    pairs = [
+        f"{one} and {other} together"
+        for one, other in itertools.combinations(names, 2)
+        if not any(one in values and other in values for values in good)
+    ]
+    return pairs if len(pairs) <= 2 else []
+
+
 def only_where(failing: list[str], passing: list[str]) -> list[str]:
     """What the failing inputs have and the passing ones lack: options, or a size if only one size differs.
 
@@ -368,7 +385,7 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
         right = {values.get(option) for values in good}
         if option in SAY_NOTHING or wrong & right:
             continue
-        if len(wrong) == 1 and None not in wrong and option not in SIZES:
+        if len(wrong) == 1 and None not in wrong and (option not in SIZES or right == {None}):
             words.append(f"{option} {next(iter(wrong))}".rstrip())
         try:
             bad_sizes, good_sizes = ([int(value) for value in both] for both in (wrong, right))
@@ -390,6 +407,8 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
                 _list([str(size) for size in sorted(set(both))]) for both in (good_sizes, bad_sizes)
             )
             lists.append(f"right with {option} {good_list}, wrong with {bad_list}")
+    if is_new and (pairs := _pairs_of_options(bad, good)):
+        return [f"of the inputs tried, only with {', or with '.join(pairs)}"]
     if is_new:
         return [f"of the inputs tried, only with {', or with '.join(words)}"]
     found = sizes or lists  # a list says less than a threshold or a factor

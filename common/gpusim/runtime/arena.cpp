@@ -46,7 +46,7 @@ Arena::Arena() {
   // state.
   const std::size_t physical = std::size_t(sysconf(_SC_PHYS_PAGES)) * std::size_t(sysconf(_SC_PAGESIZE));
   capacity_ = std::min(size_ / 2, physical / 12);
-  top_ = base_ + (1 << kPageBits);
+  top_ = base_ + kFirstGap;
   allocations_.emplace_back();  // index 0 means "none"
 }
 

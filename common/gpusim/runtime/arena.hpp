@@ -73,6 +73,9 @@ class Arena {
 
  private:
   static constexpr int kPageBits = 12;
+  /// Addresses before the first allocation that are the device's, so that an access there is reported as one
+  /// before the allocation, not as one of the host's memory.
+  static constexpr std::uintptr_t kFirstGap = 16 << 20;
 
   Arena();
   std::uintptr_t take_range(std::size_t length);
