@@ -55,8 +55,8 @@ struct Consumer {
         first_v(descriptor(shared.v[0], Tile::Bc * 128)) {}
 
   __device__ __forceinline__ std::uint64_t q_rows() const { return q_rows(q); }
-  __device__ __forceinline__ std::uint64_t q_rows(const Place<Tile::kQueryBuffers>& at) const {
-    return moved(first_q, at.stage * int(sizeof s.q[0]));
+  __device__ __forceinline__ std::uint64_t q_rows(const Place<Tile::kQueryBuffers>& place) const {
+    return moved(first_q, place.stage * int(sizeof s.q[0]));
   }
   __device__ __forceinline__ std::uint64_t k_tile() const {
     return moved(first_k, k.stage * int(sizeof s.k[0]));

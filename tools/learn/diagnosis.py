@@ -47,6 +47,7 @@ KINDS = (
     "conflicts",
     *OPERATIONS,
     "wavefronts",
+    "late_arrivals",
     *LEAST,
 )
 
@@ -770,6 +771,15 @@ BEYOND = {
         lambda attempt: _operations(attempt, "over_waited"),
         "is right, but waits earlier than necessary",
         _more_waits,
+    ),
+    "late_arrivals": (
+        lambda attempt: _operations(attempt, "arrivals_beside_products"),
+        "is right, but releases more while a product is in flight than the chapter's kernel",
+        partial(
+            _compared,
+            what="arrivals at mbarriers during a wgmma of the warp",
+            names=["arrivals_beside_products"],
+        ),
     ),
     **{
         name: (
