@@ -232,7 +232,8 @@ class SheetTest(InAChapter):
         keys = (
             "inputs, files, try, limit_tiles, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, "
             "limit_barriers, limit_shuffles, limit_votes, "
-            "limit_over_waited, limit_wavefronts, limit_late_arrivals, least_named_barriers, least_votes_beside_products, "
+            "limit_over_waited, limit_wavefronts, limit_late_arrivals, "
+            "least_named_barriers, least_votes_beside_products, "
             "least_accesses_beside_products, least_arrivals_beside_products, least_kernels_beside_transfers, "
             "exercise, open"
         )
