@@ -78,14 +78,14 @@ struct Owner {
   KeyGradient<Tile> rSum;  ///< dV or dK
   DqPart<Tile> rdQ;
 
-  __device__ __forceinline__ Owner(const Backward<T>& backward, OwnersMemory<Tile>& shared, int consumer)
+  __device__ __forceinline__ Owner(const Backward<T>& backward, OwnersMemory<Tile>& shared, int number)
       : a(backward),
         with_p(shared),
         s(shared.tiles),
-        index(consumer),
+        index(number),
         warp_key(__shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
         first_ds(descriptor(s.ds[0], 16)),
-        k_of_dq(descriptor(s.k + consumer * Tile::kDqCols / 64 * Tile::Bc * 64, Tile::Bc * 128)) {
+        k_of_dq(descriptor(s.k + number * Tile::kDqCols / 64 * Tile::Bc * 64, Tile::Bc * 128)) {
 #pragma unroll
     for (float& x : rSum) x = 0.0f;
     ptx::keep_in_place(rSum);
