@@ -44,19 +44,19 @@ struct Consumer {
   RowState state;
   float inv_l[2], lse[2];  ///< from finish_rows() on
 
-  __device__ __forceinline__ Consumer(const Attention<T>& attention, SharedTiles<Tile>& shared, int consumer)
+  __device__ __forceinline__ Consumer(const Attention<T>& attention, SharedTiles<Tile>& shared, int number)
       : a(attention),
         s(shared),
-        index(consumer),
-        warp_row(64 * consumer + __shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
+        index(number),
+        warp_row(64 * number + __shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
         factor(attention.exp2_scale),
-        first_q(descriptor(shared.q[0] + 64 * 64 * consumer, 16)),
+        first_q(descriptor(shared.q[0] + 64 * 64 * number, 16)),
         first_k(descriptor(shared.k[0], 16)),
         first_v(descriptor(shared.v[0], Tile::Bc * 128)) {}
 
   __device__ __forceinline__ std::uint64_t q_rows() const { return q_rows(q); }
-  __device__ __forceinline__ std::uint64_t q_rows(const Place<Tile::kQueryBuffers>& at) const {
-    return moved(first_q, at.stage * int(sizeof s.q[0]));
+  __device__ __forceinline__ std::uint64_t q_rows(const Place<Tile::kQueryBuffers>& place) const {
+    return moved(first_q, place.stage * int(sizeof s.q[0]));
   }
   __device__ __forceinline__ std::uint64_t k_tile() const {
     return moved(first_k, k.stage * int(sizeof s.k[0]));

@@ -7,18 +7,13 @@
 #include <cstdint>
 
 #include "device/attention.cuh"
-#include "device/divisor.cuh"
 #include "device/hopper.cuh"
 #include "shared_tiles.cuh"
 #include "work.cuh"
 
 namespace fa::ch09 {
 
-/// How a tensor [batch, heads, rows, head_dim] lies in global memory, with any strides, and which boxes of it
-/// are copied. Its coordinates are column, row, head in its batch, and batch.
-struct TensorMap : CUtensorMap {
-  Divisor heads;  ///< of a batch
-};
+/// The maps of a call.
 struct TensorMaps {
   TensorMap q, k, v;  ///< boxes of 64 columns and a tile's rows
   TensorMap o;        ///< boxes of 64 columns and a warp's 16 rows

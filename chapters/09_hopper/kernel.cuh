@@ -53,35 +53,37 @@ __global__ void __launch_bounds__(Tile::kThreads)
       producer.load_v((keys.last - n) * Tile::Bc, kv_head);
     }
   }
-  Consumer<Tile> w(a, s, 0);
-  w.reset();
-  w.q.wait_full(s.q_ring);
+  Consumer<Tile> consumer(a, s, 0);
+  consumer.reset();
+  consumer.q.wait_full(s.q_ring);
   for (int j = keys.last; j >= 0; --j) {
-    w.k.wait_full(s.k_ring);
+    consumer.k.wait_full(s.k_ring);
     ptx::wgmma_fence();
-    issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+    issue_qk<Tile>(consumer.rS, consumer.q_rows(), consumer.k_tile());
     ptx::wgmma_commit();
-    ptx::wgmma_wait<0>(w.rS);
-    w.k.release(s.k_ring);
-    if (j >= keys.first_masked) mask<Tile>(w.rS, a, tile.first_query + w.warp_row, j * Tile::Bc);
+    ptx::wgmma_wait<0>(consumer.rS);
+    consumer.k.release(s.k_ring);
+    if (j >= keys.first_masked)
+      mask<Tile>(consumer.rS, a, tile.first_query + consumer.warp_row, j * Tile::Bc);
     float correction[2];
-    if (raise_maximum<Tile>(w.state, correction, w.rS, w.factor)) scale_rows(w.rO, correction);
-    exponentials<Tile>(w.rS, w.state, w.factor);
-    pack_p<Tile>(w.rP, w.rS);
-    w.v.wait_full(s.v_ring);
+    if (raise_maximum<Tile>(consumer.state, correction, consumer.rS, consumer.factor))
+      scale_rows(consumer.rO, correction);
+    exponentials<Tile>(consumer.rS, consumer.state, consumer.factor);
+    pack_p<Tile>(consumer.rP, consumer.rS);
+    consumer.v.wait_full(s.v_ring);
     ptx::wgmma_fence();
-    issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+    issue_pv<Tile>(consumer.rO, consumer.rP, consumer.v_tile());
     ptx::wgmma_commit();
-    ptx::wgmma_wait<0>(w.rO);
-    w.v.release(s.v_ring);
+    ptx::wgmma_wait<0>(consumer.rO);
+    consumer.v.release(s.v_ring);
     if (threadIdx.x == 0 &&
         j >= Tile::kStages) {  // as soon as the other warps have released these stages too
       producer.load_k((j - Tile::kStages) * Tile::Bc, kv_head);
       producer.load_v((j - Tile::kStages) * Tile::Bc, kv_head);
     }
   }
-  w.finish_rows();
-  w.store(maps, tile);
+  consumer.finish_rows();
+  consumer.store(maps, tile);
 }
 
 // --- specialised: a producer and consumers -----------------------------------------------------------------
@@ -103,32 +105,34 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     }
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Consumer<Tile> w(a, s, warpgroup - 1);
-    const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, w.index, a);
-    w.reset();
-    w.q.wait_full(s.q_ring);
-    for (int n = 0; n < keys.hidden; ++n) w.skip_tile();
+    Consumer<Tile> consumer(a, s, warpgroup - 1);
+    const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, consumer.index, a);
+    consumer.reset();
+    consumer.q.wait_full(s.q_ring);
+    for (int n = 0; n < keys.hidden; ++n) consumer.skip_tile();
     for (int j = keys.last; j >= 0; --j) {
-      w.k.wait_full(s.k_ring);
+      consumer.k.wait_full(s.k_ring);
       ptx::wgmma_fence();
-      issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+      issue_qk<Tile>(consumer.rS, consumer.q_rows(), consumer.k_tile());
       ptx::wgmma_commit();
-      ptx::wgmma_wait<0>(w.rS);
-      w.k.release(s.k_ring);
-      if (j >= keys.first_masked) mask<Tile>(w.rS, a, tile.first_query + w.warp_row, j * Tile::Bc);
+      ptx::wgmma_wait<0>(consumer.rS);
+      consumer.k.release(s.k_ring);
+      if (j >= keys.first_masked)
+        mask<Tile>(consumer.rS, a, tile.first_query + consumer.warp_row, j * Tile::Bc);
       float correction[2];
-      if (raise_maximum<Tile>(w.state, correction, w.rS, w.factor)) scale_rows(w.rO, correction);
-      exponentials<Tile>(w.rS, w.state, w.factor);
-      pack_p<Tile>(w.rP, w.rS);
-      w.v.wait_full(s.v_ring);
+      if (raise_maximum<Tile>(consumer.state, correction, consumer.rS, consumer.factor))
+        scale_rows(consumer.rO, correction);
+      exponentials<Tile>(consumer.rS, consumer.state, consumer.factor);
+      pack_p<Tile>(consumer.rP, consumer.rS);
+      consumer.v.wait_full(s.v_ring);
       ptx::wgmma_fence();
-      issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+      issue_pv<Tile>(consumer.rO, consumer.rP, consumer.v_tile());
       ptx::wgmma_commit();
-      ptx::wgmma_wait<0>(w.rO);
-      w.v.release(s.v_ring);
+      ptx::wgmma_wait<0>(consumer.rO);
+      consumer.v.release(s.v_ring);
     }
-    w.finish_rows();
-    w.store(maps, tile);
+    consumer.finish_rows();
+    consumer.store(maps, tile);
   }
 }
 
@@ -151,36 +155,38 @@ __device__ __forceinline__ void produce(const Attention<typename Tile::T>& a, co
 
 /// The consumers of `persistent`: the loop of `specialised`, for one query tile after the other.
 template <class Tile>
-__device__ __forceinline__ void consume(Consumer<Tile>& w, const TensorMaps& maps) {
+__device__ __forceinline__ void consume(Consumer<Tile>& consumer, const TensorMaps& maps) {
   while (true) {
-    w.q.wait_full(w.s.q_ring);
-    const QueryTile tile = w.s.query_tile[w.q.stage];
+    consumer.q.wait_full(consumer.s.q_ring);
+    const QueryTile tile = consumer.s.query_tile[consumer.q.stage];
     if (tile.head < 0) return;
-    const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, w.index, w.a);
-    w.reset();
-    for (int n = 0; n < keys.hidden; ++n) w.skip_tile();
+    const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, consumer.index, consumer.a);
+    consumer.reset();
+    for (int n = 0; n < keys.hidden; ++n) consumer.skip_tile();
     for (int j = keys.last; j >= 0; --j) {
-      w.k.wait_full(w.s.k_ring);
+      consumer.k.wait_full(consumer.s.k_ring);
       ptx::wgmma_fence();
-      issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+      issue_qk<Tile>(consumer.rS, consumer.q_rows(), consumer.k_tile());
       ptx::wgmma_commit();
-      ptx::wgmma_wait<0>(w.rS);
-      w.k.release(w.s.k_ring);
-      if (j >= keys.first_masked) mask<Tile>(w.rS, w.a, tile.first_query + w.warp_row, j * Tile::Bc);
+      ptx::wgmma_wait<0>(consumer.rS);
+      consumer.k.release(consumer.s.k_ring);
+      if (j >= keys.first_masked)
+        mask<Tile>(consumer.rS, consumer.a, tile.first_query + consumer.warp_row, j * Tile::Bc);
       float correction[2];
-      if (raise_maximum<Tile>(w.state, correction, w.rS, w.factor)) scale_rows(w.rO, correction);
-      exponentials<Tile>(w.rS, w.state, w.factor);
-      pack_p<Tile>(w.rP, w.rS);
-      w.v.wait_full(w.s.v_ring);
+      if (raise_maximum<Tile>(consumer.state, correction, consumer.rS, consumer.factor))
+        scale_rows(consumer.rO, correction);
+      exponentials<Tile>(consumer.rS, consumer.state, consumer.factor);
+      pack_p<Tile>(consumer.rP, consumer.rS);
+      consumer.v.wait_full(consumer.s.v_ring);
       ptx::wgmma_fence();
-      issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+      issue_pv<Tile>(consumer.rO, consumer.rP, consumer.v_tile());
       ptx::wgmma_commit();
-      ptx::wgmma_wait<0>(w.rO);
-      w.v.release(w.s.v_ring);
+      ptx::wgmma_wait<0>(consumer.rO);
+      consumer.v.release(consumer.s.v_ring);
     }
-    w.finish_rows();
-    w.store(maps, tile);
-    w.q.release(w.s.q_ring);
+    consumer.finish_rows();
+    consumer.store(maps, tile);
+    consumer.q.release(consumer.s.q_ring);
   }
 }
 
@@ -199,8 +205,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x < 32 && ptx::elect_sync()) produce(a, maps, s, counter);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Consumer<Tile> w(a, s, warpgroup - 1);
-    consume(w, maps);
+    Consumer<Tile> consumer(a, s, warpgroup - 1);
+    consume(consumer, maps);
   }
 }
 
@@ -209,25 +215,25 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 /// Q K^T of tile j - 1 and P V of tile j are in flight together. As soon as the scores are there, their
 /// softmax runs beside P V.
 template <bool kMasked, class Tile>
-__device__ __forceinline__ void overlapped_step(Consumer<Tile>& w, int first_query, int j) {
+__device__ __forceinline__ void overlapped_step(Consumer<Tile>& consumer, int first_query, int j) {
   // EXERCISE 5: Issue both products, wait for the scores, and turn them into P. Touch O and P only after P V.
-  w.k.wait_full(w.s.k_ring);
-  w.v.wait_full(w.s.v_ring);
+  consumer.k.wait_full(consumer.s.k_ring);
+  consumer.v.wait_full(consumer.s.v_ring);
   ptx::wgmma_fence();
-  issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+  issue_qk<Tile>(consumer.rS, consumer.q_rows(), consumer.k_tile());
   ptx::wgmma_commit();
-  issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+  issue_pv<Tile>(consumer.rO, consumer.rP, consumer.v_tile());
   ptx::wgmma_commit();
-  ptx::wgmma_wait<1>(w.rS);
-  w.k.release(w.s.k_ring);
-  if constexpr (kMasked) mask<Tile>(w.rS, w.a, first_query, (j - 1) * Tile::Bc);
+  ptx::wgmma_wait<1>(consumer.rS);
+  consumer.k.release(consumer.s.k_ring);
+  if constexpr (kMasked) mask<Tile>(consumer.rS, consumer.a, first_query, (j - 1) * Tile::Bc);
   float correction[2];
-  const bool grew = raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
-  exponentials<Tile>(w.rS, w.state, w.factor);
-  ptx::wgmma_wait<0>(w.rO);
-  w.v.release(w.s.v_ring);
-  if (grew) scale_rows(w.rO, correction);
-  pack_p<Tile>(w.rP, w.rS);
+  const bool grew = raise_maximum<Tile>(consumer.state, correction, consumer.rS, consumer.factor);
+  exponentials<Tile>(consumer.rS, consumer.state, consumer.factor);
+  ptx::wgmma_wait<0>(consumer.rO);
+  consumer.v.release(consumer.s.v_ring);
+  if (grew) scale_rows(consumer.rO, correction);
+  pack_p<Tile>(consumer.rP, consumer.rS);
   // END 5
 }
 
@@ -245,43 +251,43 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x < 32 && ptx::elect_sync()) produce(a, maps, s, counter);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Consumer<Tile> w(a, s, warpgroup - 1);
+    Consumer<Tile> consumer(a, s, warpgroup - 1);
     while (true) {
-      w.q.wait_full(s.q_ring);
-      const QueryTile tile = s.query_tile[w.q.stage];
+      consumer.q.wait_full(s.q_ring);
+      const QueryTile tile = s.query_tile[consumer.q.stage];
       if (tile.head < 0) break;
-      const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, w.index, a);
-      const int first_query = tile.first_query + w.warp_row;
-      w.reset();
-      for (int n = 0; n < keys.hidden; ++n) w.skip_tile();
+      const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, consumer.index, a);
+      const int first_query = tile.first_query + consumer.warp_row;
+      consumer.reset();
+      for (int n = 0; n < keys.hidden; ++n) consumer.skip_tile();
 
       // The first tile's scores, with nothing beside them.
       int j = keys.last;
-      w.k.wait_full(s.k_ring);
+      consumer.k.wait_full(s.k_ring);
       ptx::wgmma_fence();
-      issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+      issue_qk<Tile>(consumer.rS, consumer.q_rows(), consumer.k_tile());
       ptx::wgmma_commit();
-      ptx::wgmma_wait<0>(w.rS);
-      w.k.release(s.k_ring);
-      if (j >= keys.first_masked) mask<Tile>(w.rS, a, first_query, j * Tile::Bc);
+      ptx::wgmma_wait<0>(consumer.rS);
+      consumer.k.release(s.k_ring);
+      if (j >= keys.first_masked) mask<Tile>(consumer.rS, a, first_query, j * Tile::Bc);
       float correction[2];
-      raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
-      exponentials<Tile>(w.rS, w.state, w.factor);
-      pack_p<Tile>(w.rP, w.rS);
+      raise_maximum<Tile>(consumer.state, correction, consumer.rS, consumer.factor);
+      exponentials<Tile>(consumer.rS, consumer.state, consumer.factor);
+      pack_p<Tile>(consumer.rP, consumer.rS);
 
-      for (; j > 0 && j > keys.first_masked; --j) overlapped_step<true>(w, first_query, j);
-      for (; j > 0; --j) overlapped_step<false>(w, first_query, j);
+      for (; j > 0 && j > keys.first_masked; --j) overlapped_step<true>(consumer, first_query, j);
+      for (; j > 0; --j) overlapped_step<false>(consumer, first_query, j);
 
       // The last tile's P V.
-      w.v.wait_full(s.v_ring);
+      consumer.v.wait_full(s.v_ring);
       ptx::wgmma_fence();
-      issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+      issue_pv<Tile>(consumer.rO, consumer.rP, consumer.v_tile());
       ptx::wgmma_commit();
-      ptx::wgmma_wait<0>(w.rO);
-      w.v.release(s.v_ring);
-      w.finish_rows();
-      w.store(maps, tile);
-      w.q.release(s.q_ring);
+      ptx::wgmma_wait<0>(consumer.rO);
+      consumer.v.release(s.v_ring);
+      consumer.finish_rows();
+      consumer.store(maps, tile);
+      consumer.q.release(s.q_ring);
     }
   }
 }

@@ -36,24 +36,24 @@ __device__ __forceinline__ int mark_of(QueryTile tile, const Attention<typename 
 ///
 /// @return  whether there is anything to correct in O: the same in all lanes
 template <class Tile>
-__device__ __forceinline__ bool bound_sum(Consumer<Tile>& w, float (&correction)[2], QueryTile tile,
+__device__ __forceinline__ bool bound_sum(Consumer<Tile>& consumer, float (&correction)[2], QueryTile tile,
                                           int* marks) {
   correction[0] = correction[1] = 1.0f;
-  if (!__any_sync(kAllLanes, !(fmaxf(w.state.l[0], w.state.l[1]) <= kLargeSum))) return false;
+  if (!__any_sync(kAllLanes, !(fmaxf(consumer.state.l[0], consumer.state.l[1]) <= kLargeSum))) return false;
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
-    const float l = warp_reduce<4>(w.state.l[row], Max());  // of any lane
+    const float l = warp_reduce<4>(consumer.state.l[row], Max());  // of any lane
     if (!(l <= kLargestSum)) {
       // Other lanes and blocks may do the same at this moment.
       atomicExch(&marks[0], 1);
-      atomicExch(&marks[mark_of<Tile>(tile, w.a)], 1);
+      atomicExch(&marks[mark_of<Tile>(tile, consumer.a)], 1);
     }
     const float shift = l > kLargeSum ? floorf(log2f(l)) : 0.0f;
     correction[row] = ptx::exp2_approx(-shift);
-    w.state.m[row] += shift;
-    w.state.l[row] *= correction[row];
+    consumer.state.m[row] += shift;
+    consumer.state.l[row] *= correction[row];
   }
-  scale_rows(w.rS, correction);
+  scale_rows(consumer.rS, correction);
   return true;
 }
 
@@ -61,29 +61,29 @@ __device__ __forceinline__ bool bound_sum(Consumer<Tile>& w, float (&correction)
 /// anew.
 template <class Tile>
 struct NoMaximum {
-  static __device__ __forceinline__ void run(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
+  static __device__ __forceinline__ void run(Consumer<Tile>& consumer, const Turns<Tile::kConsumers>& turn,
                                              QueryTile tile, int* marks) {
-    w.k.wait_unless_landed(w.s.k_ring);
-    w.v.wait_unless_landed(w.s.v_ring);
+    consumer.k.wait_unless_landed(consumer.s.k_ring);
+    consumer.v.wait_unless_landed(consumer.s.v_ring);
     turn.take();
     ptx::wgmma_fence();
-    issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+    issue_qk<Tile>(consumer.rS, consumer.q_rows(), consumer.k_tile());
     ptx::wgmma_commit();
-    issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+    issue_pv<Tile>(consumer.rO, consumer.rP, consumer.v_tile());
     ptx::wgmma_commit();
     turn.pass();
-    ptx::wgmma_wait<1>(w.rS);
-    w.k.release(w.s.k_ring);
-    ptx::wgmma_wait<0>(w.rO);
-    w.v.release(w.s.v_ring);
-    w.k.look(w.s.k_ring);
-    w.v.look(w.s.v_ring);
-    exponentials<Tile>(w.rS, w.state, w.factor);
-    pack_p<Tile>(w.rP, w.rS);
+    ptx::wgmma_wait<1>(consumer.rS);
+    consumer.k.release(consumer.s.k_ring);
+    ptx::wgmma_wait<0>(consumer.rO);
+    consumer.v.release(consumer.s.v_ring);
+    consumer.k.look(consumer.s.k_ring);
+    consumer.v.look(consumer.s.v_ring);
+    exponentials<Tile>(consumer.rS, consumer.state, consumer.factor);
+    pack_p<Tile>(consumer.rP, consumer.rS);
     float correction[2];
-    if (bound_sum(w, correction, tile, marks)) {
-      scale_rows(w.rO, correction);
-      pack_p<Tile>(w.rP, w.rS);
+    if (bound_sum(consumer, correction, tile, marks)) {
+      scale_rows(consumer.rO, correction);
+      pack_p<Tile>(consumer.rP, consumer.rS);
     }
   }
 };
@@ -110,8 +110,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     }
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Consumer<Tile> w(a, s, warpgroup - 1);
-    consume(w, maps);
+    Consumer<Tile> consumer(a, s, warpgroup - 1);
+    consume(consumer, maps);
   }
 }
 

@@ -23,29 +23,29 @@ namespace fa::ch09 {
 /// overlapped_step() with its products in turn. P V is complete before the exponentials; P is packed between
 /// them. Looks ahead.
 template <bool kMasked, class Tile>
-__device__ __forceinline__ void step_in_turn(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
+__device__ __forceinline__ void step_in_turn(Consumer<Tile>& consumer, const Turns<Tile::kConsumers>& turn,
                                              int first_query, int j) {
-  w.k.wait_unless_landed(w.s.k_ring);
-  w.v.wait_unless_landed(w.s.v_ring);
+  consumer.k.wait_unless_landed(consumer.s.k_ring);
+  consumer.v.wait_unless_landed(consumer.s.v_ring);
   turn.take();
   ptx::wgmma_fence();
-  issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+  issue_qk<Tile>(consumer.rS, consumer.q_rows(), consumer.k_tile());
   ptx::wgmma_commit();
-  issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+  issue_pv<Tile>(consumer.rO, consumer.rP, consumer.v_tile());
   ptx::wgmma_commit();
   turn.pass();
-  ptx::wgmma_wait<1>(w.rS);
-  w.k.release(w.s.k_ring);
-  if constexpr (kMasked) mask<Tile>(w.rS, w.a, first_query, (j - 1) * Tile::Bc);
+  ptx::wgmma_wait<1>(consumer.rS);
+  consumer.k.release(consumer.s.k_ring);
+  if constexpr (kMasked) mask<Tile>(consumer.rS, consumer.a, first_query, (j - 1) * Tile::Bc);
   float correction[2];
-  const bool grew = raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
-  ptx::wgmma_wait<0>(w.rO);
-  w.v.release(w.s.v_ring);
-  if (grew) scale_rows(w.rO, correction);
-  w.k.look(w.s.k_ring);
-  w.v.look(w.s.v_ring);
-  exponentials<Tile>(w.rS, w.state, w.factor);
-  pack_p<Tile>(w.rP, w.rS);
+  const bool grew = raise_maximum<Tile>(consumer.state, correction, consumer.rS, consumer.factor);
+  ptx::wgmma_wait<0>(consumer.rO);
+  consumer.v.release(consumer.s.v_ring);
+  if (grew) scale_rows(consumer.rO, correction);
+  consumer.k.look(consumer.s.k_ring);
+  consumer.v.look(consumer.s.v_ring);
+  exponentials<Tile>(consumer.rS, consumer.state, consumer.factor);
+  pack_p<Tile>(consumer.rP, consumer.rS);
 }
 
 /// `overlapped` with turns. A warpgroup takes a turn for every tile of the block, the hidden ones too.
@@ -62,51 +62,51 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x < 32 && ptx::elect_sync()) produce(a, maps, s, counter);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Consumer<Tile> w(a, s, warpgroup - 1);
-    const Turns<Tile::kConsumers> turn{w.index};
+    Consumer<Tile> consumer(a, s, warpgroup - 1);
+    const Turns<Tile::kConsumers> turn{consumer.index};
     turn.begin();
     while (true) {
-      w.q.wait_full(s.q_ring);
-      const QueryTile tile = s.query_tile[w.q.stage];
+      consumer.q.wait_full(s.q_ring);
+      const QueryTile tile = s.query_tile[consumer.q.stage];
       if (tile.head < 0) break;
-      const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, w.index, a);
-      const int first_query = tile.first_query + w.warp_row;
-      w.reset();
+      const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, consumer.index, a);
+      const int first_query = tile.first_query + consumer.warp_row;
+      consumer.reset();
       for (int n = 0; n < keys.hidden; ++n) {
         turn.take();
         turn.pass();
-        w.skip_tile();
+        consumer.skip_tile();
       }
 
       int j = keys.last;
-      w.k.wait_full(s.k_ring);
+      consumer.k.wait_full(s.k_ring);
       turn.take();
       ptx::wgmma_fence();
-      issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+      issue_qk<Tile>(consumer.rS, consumer.q_rows(), consumer.k_tile());
       ptx::wgmma_commit();
       turn.pass();
-      ptx::wgmma_wait<0>(w.rS);
-      w.k.release(s.k_ring);
-      if (j >= keys.first_masked) mask<Tile>(w.rS, a, first_query, j * Tile::Bc);
+      ptx::wgmma_wait<0>(consumer.rS);
+      consumer.k.release(s.k_ring);
+      if (j >= keys.first_masked) mask<Tile>(consumer.rS, a, first_query, j * Tile::Bc);
       float correction[2];
-      raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
-      exponentials<Tile>(w.rS, w.state, w.factor);
-      pack_p<Tile>(w.rP, w.rS);
+      raise_maximum<Tile>(consumer.state, correction, consumer.rS, consumer.factor);
+      exponentials<Tile>(consumer.rS, consumer.state, consumer.factor);
+      pack_p<Tile>(consumer.rP, consumer.rS);
 
-      for (; j > 0 && j > keys.first_masked; --j) step_in_turn<true>(w, turn, first_query, j);
-      for (; j > 0; --j) step_in_turn<false>(w, turn, first_query, j);
+      for (; j > 0 && j > keys.first_masked; --j) step_in_turn<true>(consumer, turn, first_query, j);
+      for (; j > 0; --j) step_in_turn<false>(consumer, turn, first_query, j);
 
-      w.v.wait_full(s.v_ring);
+      consumer.v.wait_full(s.v_ring);
       turn.take();
       ptx::wgmma_fence();
-      issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+      issue_pv<Tile>(consumer.rO, consumer.rP, consumer.v_tile());
       ptx::wgmma_commit();
       turn.pass();
-      ptx::wgmma_wait<0>(w.rO);
-      w.v.release(s.v_ring);
-      w.finish_rows();
-      w.store(maps, tile);
-      w.q.release(s.q_ring);
+      ptx::wgmma_wait<0>(consumer.rO);
+      consumer.v.release(s.v_ring);
+      consumer.finish_rows();
+      consumer.store(maps, tile);
+      consumer.q.release(s.q_ring);
     }
     turn.end();
   }
@@ -117,9 +117,9 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 /// The step of tiles without a mask.
 template <class Tile>
 struct SearchForMaximum {
-  static __device__ __forceinline__ void run(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
+  static __device__ __forceinline__ void run(Consumer<Tile>& consumer, const Turns<Tile::kConsumers>& turn,
                                              QueryTile tile, int* /*marks*/) {
-    step_in_turn<false>(w, turn, tile.first_query + w.warp_row, 0);
+    step_in_turn<false>(consumer, turn, tile.first_query + consumer.warp_row, 0);
   }
 };
 
@@ -141,78 +141,79 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x < 32 && ptx::elect_sync()) produce(a, maps, s, counter);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Consumer<Tile> w(a, s, warpgroup - 1);
-    const Turns<Tile::kConsumers> turn{w.index};
+    Consumer<Tile> consumer(a, s, warpgroup - 1);
+    const Turns<Tile::kConsumers> turn{consumer.index};
     turn.begin();
-    w.q.wait_full(s.q_ring);
+    consumer.q.wait_full(s.q_ring);
     QueryTile tile = s.query_tile[0];  // a block has at least one
-    w.k.wait_full(s.k_ring);
+    consumer.k.wait_full(s.k_ring);
     turn.take();
     ptx::wgmma_fence();
-    issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+    issue_qk<Tile>(consumer.rS, consumer.q_rows(), consumer.k_tile());
     ptx::wgmma_commit();
     turn.pass();
     while (true) {
-      const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, w.index, a);
-      const int first_query = tile.first_query + w.warp_row;
+      const KeyTiles keys = keys_of_warpgroup<Tile>(tile.first_query, consumer.index, a);
+      const int first_query = tile.first_query + consumer.warp_row;
       int j = keys.last;
-      ptx::wgmma_wait<0>(w.rS);
-      w.reset();
-      w.k.release(s.k_ring);
+      ptx::wgmma_wait<0>(consumer.rS);
+      consumer.reset();
+      consumer.k.release(s.k_ring);
       if (keys.hidden > 0) {  // these scores are of a tile that nobody here sees: let it and the others pass
         for (int n = 1; n < keys.hidden; ++n) {
-          w.v.wait_full(s.v_ring);
-          w.v.release(s.v_ring);
-          w.k.wait_full(s.k_ring);
-          w.k.release(s.k_ring);
+          consumer.v.wait_full(s.v_ring);
+          consumer.v.release(s.v_ring);
+          consumer.k.wait_full(s.k_ring);
+          consumer.k.release(s.k_ring);
           turn.take();
           turn.pass();
         }
-        w.v.wait_full(s.v_ring);
-        w.v.release(s.v_ring);
-        w.k.wait_full(s.k_ring);
+        consumer.v.wait_full(s.v_ring);
+        consumer.v.release(s.v_ring);
+        consumer.k.wait_full(s.k_ring);
         turn.take();
         ptx::wgmma_fence();
-        issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+        issue_qk<Tile>(consumer.rS, consumer.q_rows(), consumer.k_tile());
         ptx::wgmma_commit();
         turn.pass();
-        ptx::wgmma_wait<0>(w.rS);
-        w.k.release(s.k_ring);
+        ptx::wgmma_wait<0>(consumer.rS);
+        consumer.k.release(s.k_ring);
       }
-      if (j >= keys.first_masked) mask<Tile>(w.rS, a, first_query, j * Tile::Bc);
+      if (j >= keys.first_masked) mask<Tile>(consumer.rS, a, first_query, j * Tile::Bc);
       float correction[2];
-      raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
-      exponentials<Tile>(w.rS, w.state, w.factor);
-      pack_p<Tile>(w.rP, w.rS);
+      raise_maximum<Tile>(consumer.state, correction, consumer.rS, consumer.factor);
+      exponentials<Tile>(consumer.rS, consumer.state, consumer.factor);
+      pack_p<Tile>(consumer.rP, consumer.rS);
 
-      for (; j > 0 && j > keys.first_masked; --j) step_in_turn<true>(w, turn, first_query, j);
-      for (; j > 0; --j) Step::run(w, turn, tile, marks);
+      for (; j > 0 && j > keys.first_masked; --j) step_in_turn<true>(consumer, turn, first_query, j);
+      for (; j > 0; --j) Step::run(consumer, turn, tile, marks);
 
-      Place<Tile::kQueryBuffers> next = w.q;
+      Place<Tile::kQueryBuffers> next = consumer.q;
       next.advance();
       next.wait_full(s.q_ring);
       const QueryTile next_tile = s.query_tile[next.stage];
       const bool more = next_tile.head >= 0;
-      w.v.wait_full(s.v_ring);
-      if (more) w.k.wait_full(s.k_ring);
+      consumer.v.wait_full(s.v_ring);
+      if (more) consumer.k.wait_full(s.k_ring);
       turn.take();
       ptx::wgmma_fence();
-      issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+      issue_pv<Tile>(consumer.rO, consumer.rP, consumer.v_tile());
       ptx::wgmma_commit();
       // At the very end this multiplies keys by keys, and nobody uses the result: a branch here would make
       // the compiler wait for every product.
-      issue_qk<Tile>(w.rS, more ? w.q_rows(next) : w.first_k, more ? w.k_tile() : w.first_k);
+      issue_qk<Tile>(consumer.rS, more ? consumer.q_rows(next) : consumer.first_k,
+                     more ? consumer.k_tile() : consumer.first_k);
       ptx::wgmma_commit();
       turn.pass();
-      w.finish_rows();
-      ptx::wgmma_wait<1>(w.rO);
-      w.v.release(s.v_ring);
-      w.store(maps, tile);
-      w.q.release(s.q_ring);
+      consumer.finish_rows();
+      ptx::wgmma_wait<1>(consumer.rO);
+      consumer.v.release(s.v_ring);
+      consumer.store(maps, tile);
+      consumer.q.release(s.q_ring);
       tile = next_tile;
       if (!more) break;
     }
-    ptx::wgmma_wait<0>(w.rS);
+    ptx::wgmma_wait<0>(consumer.rS);
     turn.end();
   }
 }

@@ -1,5 +1,6 @@
 /// @file
-/// The shared memory of a block: tiles that the copy engine fills, and the barriers that say when.
+/// What the copy engine copies, and the shared memory of a block: tiles, and the barriers that say when they
+/// have landed.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,10 +8,17 @@
 #include <cstdint>
 
 #include "device/declare_members.cuh"
+#include "device/divisor.cuh"
 #include "device/hopper.cuh"
 #include "device/reduce.cuh"
 
 namespace fa::ch09 {
+
+/// How a tensor [batch, heads, rows, head_dim] lies in global memory, with any strides, and which boxes of it
+/// are copied. Its coordinates are column, row, head in its batch, and batch.
+struct TensorMap : CUtensorMap {
+  Divisor heads;  ///< of a batch
+};
 
 /// One query tile of one head.
 struct QueryTile {

@@ -28,8 +28,8 @@ struct Panels {
   __host__ __device__ static constexpr int offset(int row, int col) {
     return col / 64 * kRows * 64 + row * 64 + (col % 64 ^ row % 8 * 8);
   }
-  __host__ __device__ static constexpr int advance(int at, int rows, int cols) {
-    return (at ^ cols % 64) + cols / 64 * kRows * 64 + rows * 64;
+  __host__ __device__ static constexpr int advance(int offset, int rows, int cols) {
+    return (offset ^ cols % 64) + cols / 64 * kRows * 64 + rows * 64;
   }
 };
 
@@ -124,20 +124,20 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   }
 
   ch07::Accumulators<Tile> acc;
-  Place<kStages> at;
+  Place<kStages> place;
   for (int j = last; j >= 0; --j) {
-    at.wait_full(s.k_ring);
+    place.wait_full(s.k_ring);
     ch07::Scores<Tile> rS = {};
-    ch07::multiply_qk<Tile>(rS, rQ, s.k[at.stage]);
+    ch07::multiply_qk<Tile>(rS, rQ, s.k[place.stage]);
     __syncwarp();  // all lanes have read K
-    at.leave(s.k_ring);
+    place.leave(s.k_ring);
     if ((j + 1) * Bc > a.visible_keys(first_query)) ch07::mask<Tile>(rS, a, first_query, j * Bc);
     ch07::rescale<Tile>(acc, rS, factor);
-    at.wait_full(s.v_ring);
-    ch07::multiply_pv<Tile>(acc, rS, s.v[at.stage], factor);
+    place.wait_full(s.v_ring);
+    ch07::multiply_pv<Tile>(acc, rS, s.v[place.stage], factor);
     __syncwarp();
-    at.leave(s.v_ring);
-    at.advance();
+    place.leave(s.v_ring);
+    place.advance();
     if (threadIdx.x == 0 && j >= kStages) {
       const int kv_head = a.kv_head(s.query_tile[0].head);
       producer.load_k((j - kStages) * Bc, kv_head);

@@ -60,10 +60,11 @@ struct KeyTiles {
   int first_masked;  ///< from here on, some row does not see some key
 };
 
+/// @param number  of the warpgroup among the consumers
 template <class Tile>
-__device__ __forceinline__ KeyTiles keys_of_warpgroup(int first_query_of_tile, int consumer,
+__device__ __forceinline__ KeyTiles keys_of_warpgroup(int first_query_of_tile, int number,
                                                       const Attention<typename Tile::T>& a) {
-  const int first_query = first_query_of_tile + 64 * consumer;
+  const int first_query = first_query_of_tile + 64 * number;
   const int own = key_tiles<Tile>(first_query, 64, a);
   return {.hidden = key_tiles<Tile>(first_query_of_tile, Tile::Br, a) - own,
           .last = own - 1,

@@ -1,8 +1,10 @@
 /// @file
-/// The arguments of the kernels of chapter 10.
+/// What a block of chapter 10 computes: the tensors, its tiles, and in which order it takes them.
 #pragma once
 
 #include <cuda_runtime.h>
+
+#include <cstddef>
 
 #include "09_hopper/products.cuh"
 #include "09_hopper/shared_tiles.cuh"
@@ -24,6 +26,8 @@ using ch09::warpgroup_index;
 /// log2_sum, delta and dq_sum are padded: each head has a whole number of query tiles.
 template <class T>
 struct Backward : Attention<T> {
+  using Attention<T>::causal, Attention<T>::seq_k, Attention<T>::seq_q;
+
   const T* d_o;        ///< [batch, heads, seq_q, head_dim]
   int padded_queries;  ///< of a head: a multiple of each kernel's Br
   float* log2_sum;     ///< [batch, heads, padded_queries]: LSE * log2 e; +inf where P must be 0
@@ -34,7 +38,7 @@ struct Backward : Attention<T> {
 
   /// The first query that sees a key; all later queries see it too.
   __host__ __device__ int first_query(int key) const {
-    const int query = this->causal ? key - this->seq_k + this->seq_q : 0;
+    const int query = causal ? key - seq_k + seq_q : 0;
     return query > 0 ? query : 0;
   }
 };
@@ -45,10 +49,85 @@ struct BlocksOfHeads {
   Divisor heads;   ///< of a batch
 };
 
+// --- tiles -------------------------------------------------------------------------------------------------
+
+/// A block owns a key tile: two consumer warpgroups with 64 keys each. Their registers hold dK and dV, and S
+/// and dP of a query tile: at head_dim 64 there is room for twice as many queries.
+template <class Element, int kHeadDimension>
+struct KeyTiles {
+  using T = Element;
+  static constexpr int kHeadDim = kHeadDimension;
+  static constexpr int Br = kHeadDim <= 64 ? 128 : 64;  ///< queries of a step
+  static constexpr int Bc = 128;                        ///< keys of a block
+  static constexpr int kStages = 2;                     ///< tiles of Q and of dO in shared memory
+  static constexpr int kDsStages = 2;                   ///< tiles of dS
+  static constexpr int kConsumers = 2;
+  static constexpr int kDsWarps = 4 * kConsumers;  ///< that store dS
+  static constexpr int kThreads = 128 * (1 + kConsumers);
+  static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
+  static constexpr int kCols = (kHeadDim + 63) / 64 * 64;  ///< of a tile in shared memory
+  static constexpr bool kPads = false;
+  /// dQ of a query tile is divided into one part of 64 rows for each consumer.
+  static constexpr int kDqCols = Br * kCols / 64 / kConsumers;
+  static constexpr int kQueryTile = Br * kCols;  ///< elements
+};
+
+/// The same tiles for tensors with fewer columns.
+template <class Tile>
+struct Padded : Tile {
+  static constexpr bool kPads = true;
+};
+
 /// The tensors' columns: a constant, unless the tiles are wider.
 template <class Tile>
 __device__ __forceinline__ int head_dim(const Backward<typename Tile::T>& a) {
   return Tile::kPads ? a.head_dim : Tile::kHeadDim;
 }
+
+// --- key tiles and query tiles -----------------------------------------------------------------------------
+
+/// A key tile of one head of K and V. Blocks of the same head are neighbours: they add to the same rows of
+/// dQ, which stay in the L2 cache meanwhile. Under a causal mask the first key tiles have the most queries,
+/// and come first.
+struct KeyTile {
+  int kv_head, first_key;
+
+  template <class Tile>
+  static __device__ __forceinline__ KeyTile of_block(int block, const Attention<typename Tile::T>& a) {
+    const int tiles = (a.seq_k + Tile::Bc - 1) / Tile::Bc;
+    return {block / tiles, block % tiles * Tile::Bc};
+  }
+};
+
+/// Iterates over the query tiles of all heads that share a key tile, in each head from the first tile that
+/// sees it.
+template <class Tile>
+struct QueryWalk {
+  int head, tile;  ///< the current ones
+  int first_head, first_tile, end_head, end_tile;
+
+  __device__ __forceinline__ QueryWalk(const Backward<typename Tile::T>& a, const KeyTile& keys) {
+    const int group = a.heads / a.kv_heads;
+    end_tile = a.padded_queries / Tile::Br;
+    first_tile = a.first_query(keys.first_key) / Tile::Br;
+    head = first_head = keys.kv_head * group, tile = first_tile;
+    end_head = head + group;
+  }
+  __device__ __forceinline__ bool at_first() const { return head == first_head && tile == first_tile; }
+  __device__ __forceinline__ bool done() const { return head == end_head; }
+  __device__ __forceinline__ int first_query() const { return tile * Tile::Br; }
+  /// The first row of the tile in tensors of padded_queries rows per head.
+  __device__ __forceinline__ size_t padded_row() const { return (size_t(head) * end_tile + tile) * Tile::Br; }
+  /// Whether some query of the tile does not see some key of the block.
+  __device__ __forceinline__ bool masked(const Backward<typename Tile::T>& a, const KeyTile& keys) const {
+    return a.visible_keys(first_query()) < keys.first_key + Tile::Bc;
+  }
+  __device__ __forceinline__ void next() {
+    if (++tile == end_tile) {
+      tile = first_tile;
+      ++head;
+    }
+  }
+};
 
 }  // namespace fa::ch10

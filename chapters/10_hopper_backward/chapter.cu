@@ -8,14 +8,12 @@
 #include <vector>
 
 #include "arguments.cuh"
-#include "choices.cuh"
 #include "deterministic.cuh"
 #include "device/launch.cuh"
 #include "forward.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
 #include "owners.cuh"
-#include "pair.cuh"
 #include "persistent.cuh"
 #include "prepare.cuh"
 #include "sizes.cuh"
@@ -113,21 +111,44 @@ struct Decoupled : RegisterSums {
   }
 };
 
-/// The fastest schedule for each width. For head_dim 256, one owner for each gradient.
-struct Final {
+struct TwoOwners {
   template <class T, int d>
-  using Tile = std::conditional_t<d == 256, OwnerTiles<T, d>, KeyTiles<T, d>>;
+  using Tile = OwnerTiles<T, d>;
   template <class Tile>
-  using Memory = std::conditional_t<Tile::kHeadDim == 256, OwnersMemory<Tile>, KeyTileMemory<Tile>>;
+  using Memory = OwnersMemory<Tile>;
   template <class Tile>
   static auto get() {
-    if constexpr (Tile::kHeadDim == 256) {
-      return two_owners_gradients<Tile>;
-    } else if constexpr (Tile::kHeadDim == 128) {
-      return overlapped_gradients<Tile>;
-    } else {
-      return decoupled_gradients<Tile>;
-    }
+    return two_owners_gradients<Tile>;
+  }
+};
+
+/// The fastest schedule for tiles of d columns. All of them take the same arguments:
+///
+///   d     schedule      queries and keys of a step
+///   64    decoupled     128, 128
+///   96    decoupled      64, 128
+///   128   overlapped     64, 128
+///   256   two_owners     64,  64
+template <int d>
+struct FastestOf {
+  using Schedule = Decoupled;
+};
+template <>
+struct FastestOf<128> {
+  using Schedule = Overlapped;
+};
+template <>
+struct FastestOf<256> {
+  using Schedule = TwoOwners;
+};
+struct Final {
+  template <class T, int d>
+  using Tile = typename FastestOf<d>::Schedule::template Tile<T, d>;
+  template <class Tile>
+  using Memory = typename FastestOf<Tile::kHeadDim>::Schedule::template Memory<Tile>;
+  template <class Tile>
+  static auto get() {
+    return FastestOf<Tile::kHeadDim>::Schedule::template get<Tile>();
   }
 };
 
@@ -152,35 +173,6 @@ struct Persistent : Fused<Decoupled> {
     const int key_tiles = int(tiles(b.seq_k, Tile::Bc)) * b.batch * b.kv_heads;
     fa::launch(persistent_gradients<Tile>, unsigned(std::min(multiprocessors(), key_tiles)), Tile::kThreads,
                shared_bytes<Tile>(), stream, b, maps, counter, key_tiles);
-    launch_convert<Tile>(b, stream);
-  }
-};
-
-/// Two blocks of a cluster, one for each of two neighbouring key tiles, add to dQ together.
-struct Pair {
-  template <class T, int d>
-  using Tile = PairTiles<T, d>;
-  template <class Tile>
-  static constexpr int rows_of_tile() {
-    return 2 * Tile::Br;
-  }
-  template <class Tile>
-  static constexpr std::size_t shared_bytes() {
-    return sizeof(PairMemory<Tile>);
-  }
-  static constexpr bool kRepeatable = false, kHasSums = true;
-
-  template <class Tile>
-  static void launch(const Args& args, cudaStream_t stream) {
-    using T = typename Tile::T;
-    Backward<T> b = backward_of<T>(args, rows_of_tile<Tile>());
-    b.dq_sum = args.buffer<float>("dq_sum");
-    require_alignment("dq", b.dq);
-    const TensorMaps maps = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
-    launch_prepare<T, Tile::kHeadDim>(b, stream);
-    launch_clusters(pair_gradients<Tile>, 2,
-                    unsigned(2 * tiles(b.seq_k, 2 * Tile::Bc) * b.batch * b.kv_heads), Tile::kThreads,
-                    shared_bytes<Tile>(), stream, b, maps);
     launch_convert<Tile>(b, stream);
   }
 };
@@ -275,20 +267,6 @@ Traffic traffic_of(Persistent, std::type_identity<Tile> tile, const Shape& shape
 }
 
 template <class Tile>
-Traffic traffic_of(Pair, std::type_identity<Tile>, const Shape& shape) {
-  const std::int64_t rows = Pair::rows_of_tile<Tile>(), padded = tiles(shape.seq_q, rows) * rows;
-  // Both blocks visit all rows, and add to half of them.
-  const std::int64_t pairs = tiles(shape.seq_k, 2 * Tile::Bc);
-  const Visited of_pairs{shape.queries_of_key_tiles(rows, 2 * Tile::Bc), pairs * (padded - shape.seq_q)};
-  Traffic traffic = shared_traffic(shape, padded, {2 * of_pairs.rows, 2 * of_pairs.padding});
-  add_sums(traffic, shape, padded, of_pairs.rows + of_pairs.padding);
-  const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype));
-  add(traffic, "k",
-      {.read_bytes = shape.batch * shape.kv_heads * shape.seq_k * row});  // each block's is the other's, too
-  return traffic;
-}
-
-template <class Tile>
 Traffic traffic_of(Deterministic, std::type_identity<Tile>, const Shape& shape) {
   using Q = Deterministic::Queries<Tile>;
   const std::int64_t heads = shape.batch * shape.heads;
@@ -371,8 +349,8 @@ AnyChapter describe_chapter() {
                                   "dP, dV and dK are in flight while something else is computed"),
           step<Fused<Decoupled>>("decoupled", "dQ one step later: no consumer waits for the other"),
           step<Persistent>("persistent", "blocks that stay, and take one key tile after the other"),
-          step<Pair>("pair", "two blocks exchange dS, and each adds to every second tile of dQ"),
-          step<Fused<Final>, AllSizes>("final", "for head_dim 256, one consumer owns dV and the other dK"),
+          step<Fused<Final>, AllSizes>("final",
+                                       "for each width the fastest of decoupled, overlapped and two_owners"),
           step<Deterministic, DeterministicSizes>("deterministic",
                                                   "seven products in two kernels, no atomic additions"),
       }};

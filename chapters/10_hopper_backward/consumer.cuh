@@ -16,7 +16,6 @@
 #include "gradients.cuh"
 #include "products.cuh"
 #include "shared_tiles.cuh"
-#include "work.cuh"
 
 namespace fa::ch10 {
 
@@ -66,7 +65,7 @@ struct Consumer {
   std::uint64_t first_q, first_do, first_q_summed, first_do_summed;
   const std::uint64_t first_ds, k_of_dq;  ///< this warpgroup's part of dQ = dS K
 
-  Place<Tile::kStages> at{};  ///< in the rings of Q and dO
+  Place<Tile::kStages> place{};  ///< in the rings of Q and dO
 
   Scores<Tile> rS, rdP;  ///< P replaces S, dS replaces dP
   Operand<Tile> rP, rdS;
@@ -74,15 +73,15 @@ struct Consumer {
   DqPart<Tile> rdQ;
 
   __device__ __forceinline__ Consumer(const Backward<T>& backward, KeyTileMemory<Tile>& shared,
-                                      const KeyTile& of_block, int consumer)
+                                      const KeyTile& of_block, int number)
       : a(backward),
         s(shared),
         keys(of_block),
-        index(consumer),
-        warp_key(64 * consumer + __shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
+        index(number),
+        warp_key(64 * number + __shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
         factor(backward.scale * kLog2e),
-        k_rows(descriptor(shared.k + 64 * 64 * consumer, 16)),
-        v_rows(descriptor(shared.v + 64 * 64 * consumer, 16)),
+        k_rows(descriptor(shared.k + 64 * 64 * number, 16)),
+        v_rows(descriptor(shared.v + 64 * 64 * number, 16)),
         first_q(descriptor(shared.q[0], 16)),
         first_do(descriptor(shared.d_o[0], 16)),
         first_q_summed(descriptor(shared.q[0], Tile::Br * 128)),
@@ -104,7 +103,7 @@ struct Consumer {
   }
 
   __device__ __forceinline__ std::uint64_t in_stage(std::uint64_t first) const {
-    return moved(first, at.stage * int(sizeof s.q[0]));
+    return moved(first, place.stage * int(sizeof s.q[0]));
   }
   __device__ __forceinline__ std::uint64_t ds(int stage) const {
     return moved(first_ds, stage * int(sizeof s.ds[0]));
@@ -114,50 +113,60 @@ struct Consumer {
   }
 
   /// At the top of a step: dK of the step before is complete, and Q of the step before is no longer needed.
-  __device__ __forceinline__ void release_q_before(const QueryWalk<Tile>& walk) {
-    if (walk.at_first() || threadIdx.x % 32 != 0) return;
-    ptx::mbarrier_arrive(&s.q_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);
+  /// @param first  whether there is no step before
+  __device__ __forceinline__ void release_q_before(bool first) {
+    if (first || threadIdx.x % 32 != 0) return;
+    ptx::mbarrier_arrive(&s.q_ring.empty[(place.stage + Tile::kStages - 1) % Tile::kStages]);
   }
   /// From a complete S^T on: P^T, then dS^T, each as an operand. dP is in flight while P is computed, and dV
   /// while dS is computed: dV is still in flight on return.
-  __device__ __forceinline__ void p_and_ds(const QueryWalk<Tile>& walk) {
+  /// @param queries  the step's; hide_scores(*this, queries) sets those of rS to -inf that they do not see
+  template <class Queries>
+  __device__ __forceinline__ void p_and_ds(const Queries& queries) {
     // EXERCISE 6: Issue dP, compute P, issue dV, compute dS. Wait for dP alone.
-    if (walk.masked(a, keys)) mask<Tile>(rS, a, walk.first_query(), keys.first_key + warp_key);
-    at.wait_full(s.do_ring);
+    hide_scores(*this, queries);
+    place.wait_full(s.do_ring);
     ptx::wgmma_fence();
     issue_scores<Tile>(rdP, v_rows, in_stage(first_do));
     ptx::wgmma_commit();
-    probabilities<Tile>(rS, s.log2_sum[at.stage], factor);
+    probabilities<Tile>(rS, s.log2_sum[place.stage], factor);
     pack_operand<Tile>(rP, rS);
     ptx::wgmma_fence();
     issue_key_gradient<Tile>(rdV, rP, in_stage(first_do_summed));
     ptx::wgmma_commit();
     ptx::wgmma_wait<1>(rdP);
-    score_gradients<Tile>(rdP, rS, s.delta[at.stage]);
+    score_gradients<Tile>(rdP, rS, s.delta[place.stage]);
     pack_operand<Tile>(rdS, rdP);
     // END 6
   }
+  /// Before the first step: issues its S^T.
+  __device__ __forceinline__ void issue_first_scores() {
+    place.wait_full(s.q_ring);
+    ptx::wgmma_fence();
+    issue_scores<Tile>(rS, k_rows, in_stage(first_q));
+    ptx::wgmma_commit();
+  }
   /// At the bottom of a step: issues S^T of the next one. After the last step it multiplies keys by keys, and
-  /// nobody uses the result: a branch here would make the compiler wait for every product.
-  __device__ __forceinline__ void issue_next_scores(const QueryWalk<Tile>& walk) {
-    const bool more = !walk.done();
-    at.advance();
-    if (more) at.wait_full(s.q_ring);
+  /// nothing uses the result: a branch here would make the compiler wait for every product.
+  /// @param more  whether there is a next step
+  __device__ __forceinline__ void issue_next_scores(bool more) {
+    place.advance();
+    if (more) place.wait_full(s.q_ring);
     ptx::wgmma_fence();
     issue_scores<Tile>(rS, k_rows, more ? in_stage(first_q) : descriptor(s.k, 16));
     ptx::wgmma_commit();
   }
   /// Stores a tile of zeros for dS.
-  __device__ __forceinline__ void store_zeros(Place<Tile::kDsStages>& place) {
+  __device__ __forceinline__ void store_zeros(Place<Tile::kDsStages>& stored) {
 #pragma unroll
     for (auto& step : rdS) {
 #pragma unroll
       for (std::uint32_t& pair : step) pair = 0;
     }
-    store_ds<Tile>(s.ds[place.stage], rdS, warp_key);
+    store_ds<Tile>(s.ds[stored.stage], rdS, warp_key);
     ptx::fence_proxy_async();
-    warp_arrives(s.ds_ring.full[place.stage]);
-    place.advance();
+    warp_arrives(s.ds_ring.full[stored.stage]);
+    stored.advance();
   }
 
   /// Both gradients, when no warp of the block multiplies K or V any more.
@@ -168,5 +177,12 @@ struct Consumer {
     store_rows<Tile::Bc, d>(maps.dv, s.v, rdV, 1.0f, warp_key, keys.first_key, keys.kv_head);
   }
 };
+
+/// Sets the scores of a query tile to -inf that a causal mask or the end of the keys hides.
+template <class Tile>
+__device__ __forceinline__ void hide_scores(Consumer<Tile>& consumer, const QueryWalk<Tile>& walk) {
+  if (walk.masked(consumer.a, consumer.keys))
+    mask<Tile>(consumer.rS, consumer.a, walk.first_query(), consumer.keys.first_key + consumer.warp_key);
+}
 
 }  // namespace fa::ch10

@@ -7,11 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "09_hopper/copies.cuh"
+#include "09_hopper/shared_tiles.cuh"
 #include "backward.cuh"
 #include "device/hopper.cuh"
 #include "shared_tiles.cuh"
-#include "work.cuh"
 
 namespace fa::ch10 {
 
@@ -38,11 +37,11 @@ __device__ __forceinline__ void load_panels(T* s, const TensorMap& map, std::uin
 template <class Tile>
 __device__ __forceinline__ void load_queries(typename Tile::T* s, float* of_rows, const TensorMap& map,
                                              const float* of_padded_rows, std::uint64_t& full,
-                                             const QueryWalk<Tile>& at) {
+                                             const QueryWalk<Tile>& walk) {
   // EXERCISE 1: Announce the bytes, and start the copies of the tile and of its rows' floats.
   ptx::mbarrier_arrive_expect_tx(&full, Tile::kQueryTile * int(sizeof *s) + Tile::Br * int(sizeof(float)));
-  load_panels<Tile::Br, Tile::kCols>(s, map, full, at.first_query(), at.head);
-  ptx::bulk_load(of_rows, of_padded_rows + at.padded_row(), Tile::Br * int(sizeof(float)), &full);
+  load_panels<Tile::Br, Tile::kCols>(s, map, full, walk.first_query(), walk.head);
+  ptx::bulk_load(of_rows, of_padded_rows + walk.padded_row(), Tile::Br * int(sizeof(float)), &full);
   // END 1
 }
 
@@ -58,12 +57,14 @@ __device__ __forceinline__ void load_keys(const TensorMaps& maps, KeyTileMemory<
 /// Q and dO of a query tile, as soon as there is room for them.
 template <class Tile>
 __device__ __forceinline__ void load_query_tile(const Backward<typename Tile::T>& a, const TensorMaps& maps,
-                                                KeyTileMemory<Tile>& s, const Place<Tile::kStages>& at,
+                                                KeyTileMemory<Tile>& s, const Place<Tile::kStages>& place,
                                                 const QueryWalk<Tile>& walk) {
-  at.wait_empty(s.q_ring);
-  load_queries<Tile>(s.q[at.stage], s.log2_sum[at.stage], maps.q, a.log2_sum, s.q_ring.full[at.stage], walk);
-  at.wait_empty(s.do_ring);
-  load_queries<Tile>(s.d_o[at.stage], s.delta[at.stage], maps.d_o, a.delta, s.do_ring.full[at.stage], walk);
+  place.wait_empty(s.q_ring);
+  load_queries<Tile>(s.q[place.stage], s.log2_sum[place.stage], maps.q, a.log2_sum,
+                     s.q_ring.full[place.stage], walk);
+  place.wait_empty(s.do_ring);
+  load_queries<Tile>(s.d_o[place.stage], s.delta[place.stage], maps.d_o, a.delta, s.do_ring.full[place.stage],
+                     walk);
 }
 
 /// The producer: one thread.
@@ -71,10 +72,10 @@ template <class Tile>
 __device__ __forceinline__ void produce(const Backward<typename Tile::T>& a, const TensorMaps& maps,
                                         KeyTileMemory<Tile>& s, const KeyTile& keys) {
   load_keys<Tile>(maps, s, keys);
-  Place<Tile::kStages> at{};
+  Place<Tile::kStages> place{};
   for (QueryWalk<Tile> walk(a, keys); !walk.done(); walk.next()) {
-    load_query_tile<Tile>(a, maps, s, at, walk);
-    at.advance();
+    load_query_tile<Tile>(a, maps, s, place, walk);
+    place.advance();
   }
 }
 

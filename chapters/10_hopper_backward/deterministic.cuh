@@ -9,7 +9,6 @@
 #include <cstdint>
 
 #include "backward.cuh"
-#include "choices.cuh"
 #include "consumer.cuh"
 #include "copies.cuh"
 #include "device/convert.cuh"
@@ -19,7 +18,6 @@
 #include "device/ptx.cuh"
 #include "device/reduce.cuh"
 #include "shared_tiles.cuh"
-#include "work.cuh"
 
 namespace fa::ch10 {
 
@@ -43,27 +41,24 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x < 32 && ptx::elect_sync()) produce<Tile>(a, maps, s, keys);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Consumer<Tile> w(a, s, keys, warpgroup - 1);
+    Consumer<Tile> consumer(a, s, keys, warpgroup - 1);
     ptx::mbarrier_wait(&s.kv_full, 0);
-    w.at.wait_full(s.q_ring);
-    ptx::wgmma_fence();
-    issue_scores<Tile>(w.rS, w.k_rows, w.in_stage(w.first_q));
-    ptx::wgmma_commit();
+    consumer.issue_first_scores();
     for (QueryWalk<Tile> walk(a, keys); !walk.done();) {
-      ptx::wgmma_wait<0>(w.rS, w.rdK);
-      w.release_q_before(walk);
-      w.p_and_ds(walk);
-      ptx::wgmma_wait<0>(w.rdV);
+      ptx::wgmma_wait<0>(consumer.rS, consumer.rdK);
+      consumer.release_q_before(walk.at_first());
+      consumer.p_and_ds(walk);
+      ptx::wgmma_wait<0>(consumer.rdV);
       __syncwarp();  // all lanes have read log2_sum and delta
-      w.at.leave(s.do_ring);
+      consumer.place.leave(s.do_ring);
       ptx::wgmma_fence();
-      issue_key_gradient<Tile>(w.rdK, w.rdS, w.in_stage(w.first_q_summed));
+      issue_key_gradient<Tile>(consumer.rdK, consumer.rdS, consumer.in_stage(consumer.first_q_summed));
       ptx::wgmma_commit();
       walk.next();
-      w.issue_next_scores(walk);
+      consumer.issue_next_scores(!walk.done());
     }
-    ptx::wgmma_wait<0>(w.rS, w.rdK);
-    w.store_gradients(maps);
+    ptx::wgmma_wait<0>(consumer.rS, consumer.rdK);
+    consumer.store_gradients(maps);
   }
 }
 
@@ -115,7 +110,7 @@ struct QueryConsumer {
   const std::uint64_t q_rows, do_rows, first_k, first_v, first_k_summed;
   float log2_sum[2], delta[2];  ///< of the two queries
 
-  Place<Tile::kStages> at{};
+  Place<Tile::kStages> place{};
   ch09::Scores<Tile> rS, rdP;
   ch09::Probabilities<Tile> rdS;
   ch09::Output<Tile> rdQ;
@@ -144,12 +139,12 @@ struct QueryConsumer {
     ptx::keep_in_place(rdQ);
   }
   __device__ __forceinline__ std::uint64_t in_stage(std::uint64_t first) const {
-    return moved(first, at.stage * int(sizeof s.k[0]));
+    return moved(first, place.stage * int(sizeof s.k[0]));
   }
   /// The product of the step before no longer reads K.
   __device__ __forceinline__ void release_k_before(int first_key) {
     if (first_key == 0 || threadIdx.x % 32 != 0) return;
-    ptx::mbarrier_arrive(&s.k_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);
+    ptx::mbarrier_arrive(&s.k_ring.empty[(place.stage + Tile::kStages - 1) % Tile::kStages]);
   }
   __device__ __forceinline__ void probabilities(int first_key) {
     const bool masked = a.visible_keys(query - int(threadIdx.x) % 32 / 4) < first_key + Tile::Bc;
@@ -218,43 +213,45 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::mbarrier_arrive_expect_tx(&s.q_full, sizeof s.q + sizeof s.d_o);
       load_panels<Tile::Br, Tile::kCols>(s.q, maps.q, s.q_full, first_query, head);
       load_panels<Tile::Br, Tile::kCols>(s.d_o, maps.d_o, s.q_full, first_query, head);
-      Place<Tile::kStages> at{};
+      Place<Tile::kStages> place{};
       for (int key = 0; key < end_key; key += Tile::Bc) {
-        at.wait_empty(s.k_ring);
-        ptx::mbarrier_arrive_expect_tx(&s.k_ring.full[at.stage], kTile);
-        load_panels<Tile::Bc, Tile::kCols>(s.k[at.stage], maps.k, s.k_ring.full[at.stage], key, kv_head);
-        at.wait_empty(s.v_ring);
-        ptx::mbarrier_arrive_expect_tx(&s.v_ring.full[at.stage], kTile);
-        load_panels<Tile::Bc, Tile::kCols>(s.v[at.stage], maps.v, s.v_ring.full[at.stage], key, kv_head);
-        at.advance();
+        place.wait_empty(s.k_ring);
+        ptx::mbarrier_arrive_expect_tx(&s.k_ring.full[place.stage], kTile);
+        load_panels<Tile::Bc, Tile::kCols>(s.k[place.stage], maps.k, s.k_ring.full[place.stage], key,
+                                           kv_head);
+        place.wait_empty(s.v_ring);
+        ptx::mbarrier_arrive_expect_tx(&s.v_ring.full[place.stage], kTile);
+        load_panels<Tile::Bc, Tile::kCols>(s.v[place.stage], maps.v, s.v_ring.full[place.stage], key,
+                                           kv_head);
+        place.advance();
       }
     }
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    QueryConsumer<Tile> w(a, s, head, first_query, warpgroup - 1);
+    QueryConsumer<Tile> consumer(a, s, head, first_query, warpgroup - 1);
     ptx::mbarrier_wait(&s.q_full, 0);
     for (int key = 0; key < end_key; key += Tile::Bc) {
-      w.at.wait_full(s.k_ring);
+      consumer.place.wait_full(s.k_ring);
       ptx::wgmma_fence();
-      ch09::issue_qk<Tile>(w.rS, w.q_rows, w.in_stage(w.first_k));
+      ch09::issue_qk<Tile>(consumer.rS, consumer.q_rows, consumer.in_stage(consumer.first_k));
       ptx::wgmma_commit();
-      w.at.wait_full(s.v_ring);
+      consumer.place.wait_full(s.v_ring);
       ptx::wgmma_fence();
-      ch09::issue_qk<Tile>(w.rdP, w.do_rows, w.in_stage(w.first_v));
+      ch09::issue_qk<Tile>(consumer.rdP, consumer.do_rows, consumer.in_stage(consumer.first_v));
       ptx::wgmma_commit();
-      ptx::wgmma_wait<1>(w.rS, w.rdQ);  // the dQ of the step before, too
-      w.release_k_before(key);
-      w.probabilities(key);
-      ptx::wgmma_wait<0>(w.rdP);
-      w.at.leave(s.v_ring);
-      w.score_gradients();
+      ptx::wgmma_wait<1>(consumer.rS, consumer.rdQ);  // the dQ of the step before, too
+      consumer.release_k_before(key);
+      consumer.probabilities(key);
+      ptx::wgmma_wait<0>(consumer.rdP);
+      consumer.place.leave(s.v_ring);
+      consumer.score_gradients();
       ptx::wgmma_fence();
-      ch09::issue_pv<Tile>(w.rdQ, w.rdS, w.in_stage(w.first_k_summed));
+      ch09::issue_pv<Tile>(consumer.rdQ, consumer.rdS, consumer.in_stage(consumer.first_k_summed));
       ptx::wgmma_commit();
-      w.at.advance();
+      consumer.place.advance();
     }
-    ptx::wgmma_wait<0>(w.rdQ);
-    w.store(maps.dq);
+    ptx::wgmma_wait<0>(consumer.rdQ);
+    consumer.store(maps.dq);
   }
 }
 

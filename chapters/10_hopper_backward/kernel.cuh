@@ -19,8 +19,10 @@
 #include "consumer.cuh"
 #include "copies.cuh"
 #include "device/hopper.cuh"
+#include "dq_sums.cuh"
+#include "gradients.cuh"
+#include "products.cuh"
 #include "shared_tiles.cuh"
-#include "work.cuh"
 
 namespace fa::ch10 {
 
@@ -30,14 +32,14 @@ namespace fa::ch10 {
 template <class Tile>
 __device__ __forceinline__ void add_dq(const Backward<typename Tile::T>& a, KeyTileMemoryWithDq<Tile>& s,
                                        const KeyTile& keys) {
-  Place<1> at{};
+  Place<1> place{};
   for (QueryWalk<Tile> walk(a, keys); !walk.done(); walk.next()) {
-    at.wait_full(s.dq_ring);
+    place.wait_full(s.dq_ring);
     ptx::bulk_reduce_add(a.dq_sum + walk.padded_row() * Tile::kHeadDim, s.dq, sizeof s.dq);
     ptx::bulk_commit();
     ptx::bulk_wait_read<0>();
     ptx::mbarrier_arrive(&s.dq_ring.empty[0]);
-    at.advance();
+    place.advance();
   }
   ptx::bulk_wait<0>();
 }
@@ -59,51 +61,52 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x / 32 == 1 && ptx::elect_sync()) add_dq<Tile>(a, with_dq, keys);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Consumer<Tile> w(a, s, keys, warpgroup - 1);
+    Consumer<Tile> consumer(a, s, keys, warpgroup - 1);
     Place<Tile::kDsStages> ds{};
     Place<1> dq{};
     ptx::mbarrier_wait(&s.kv_full, 0);
     for (QueryWalk<Tile> walk(a, keys); !walk.done(); walk.next()) {
-      w.at.wait_full(s.q_ring);
+      consumer.place.wait_full(s.q_ring);
       ptx::wgmma_fence();
-      issue_scores<Tile>(w.rS, w.k_rows, w.in_stage(w.first_q));
+      issue_scores<Tile>(consumer.rS, consumer.k_rows, consumer.in_stage(consumer.first_q));
       ptx::wgmma_commit();
-      w.at.wait_full(s.do_ring);
+      consumer.place.wait_full(s.do_ring);
       ptx::wgmma_fence();
-      issue_scores<Tile>(w.rdP, w.v_rows, w.in_stage(w.first_do));
+      issue_scores<Tile>(consumer.rdP, consumer.v_rows, consumer.in_stage(consumer.first_do));
       ptx::wgmma_commit();
-      ptx::wgmma_wait<1>(w.rS);
-      if (walk.masked(a, keys)) mask<Tile>(w.rS, a, walk.first_query(), keys.first_key + w.warp_key);
-      probabilities<Tile>(w.rS, s.log2_sum[w.at.stage], w.factor);
-      pack_operand<Tile>(w.rP, w.rS);
-      ptx::wgmma_wait<0>(w.rdP);
-      score_gradients<Tile>(w.rdP, w.rS, s.delta[w.at.stage]);
-      pack_operand<Tile>(w.rdS, w.rdP);
+      ptx::wgmma_wait<1>(consumer.rS);
+      if (walk.masked(a, keys))
+        mask<Tile>(consumer.rS, a, walk.first_query(), keys.first_key + consumer.warp_key);
+      probabilities<Tile>(consumer.rS, s.log2_sum[consumer.place.stage], consumer.factor);
+      pack_operand<Tile>(consumer.rP, consumer.rS);
+      ptx::wgmma_wait<0>(consumer.rdP);
+      score_gradients<Tile>(consumer.rdP, consumer.rS, s.delta[consumer.place.stage]);
+      pack_operand<Tile>(consumer.rdS, consumer.rdP);
       ptx::wgmma_fence();
-      issue_key_gradient<Tile>(w.rdV, w.rP, w.in_stage(w.first_do_summed));
+      issue_key_gradient<Tile>(consumer.rdV, consumer.rP, consumer.in_stage(consumer.first_do_summed));
       ptx::wgmma_commit();
       ds.wait_empty(s.ds_ring);
-      store_ds<Tile>(s.ds[ds.stage], w.rdS, w.warp_key);
+      store_ds<Tile>(s.ds[ds.stage], consumer.rdS, consumer.warp_key);
       ptx::fence_proxy_async();
       warp_arrives(s.ds_ring.full[ds.stage]);
       ds.wait_full(s.ds_ring);  // of both consumers
       ptx::wgmma_fence();
-      issue_dq<Tile>(w.rdQ, w.ds(ds.stage), w.k_of_dq);
+      issue_dq<Tile>(consumer.rdQ, consumer.ds(ds.stage), consumer.k_of_dq);
       ptx::wgmma_commit();
-      issue_key_gradient<Tile>(w.rdK, w.rdS, w.in_stage(w.first_q_summed));
+      issue_key_gradient<Tile>(consumer.rdK, consumer.rdS, consumer.in_stage(consumer.first_q_summed));
       ptx::wgmma_commit();
-      ptx::wgmma_wait<1>(w.rdQ, w.rdV);
-      w.at.leave(s.do_ring);
+      ptx::wgmma_wait<1>(consumer.rdQ, consumer.rdV);
+      consumer.place.leave(s.do_ring);
       ds.release(s.ds_ring);
       dq.wait_empty(with_dq.dq_ring);
-      store_part<Tile>(with_dq.dq, w.rdQ, w.index);
+      store_part<Tile>(with_dq.dq, consumer.rdQ, consumer.index);
       ptx::fence_proxy_async();
       warp_arrives(with_dq.dq_ring.full[0]);
       dq.advance();
-      ptx::wgmma_wait<0>(w.rdK);
-      w.at.release(s.q_ring);
+      ptx::wgmma_wait<0>(consumer.rdK);
+      consumer.place.release(s.q_ring);
     }
-    w.store_gradients(maps);
+    consumer.store_gradients(maps);
   }
 }
 
@@ -123,46 +126,47 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x < 32 && ptx::elect_sync()) produce<Tile>(a, maps, s, keys);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Consumer<Tile> w(a, s, keys, warpgroup - 1);
+    Consumer<Tile> consumer(a, s, keys, warpgroup - 1);
     Place<Tile::kDsStages> ds{};
     ptx::mbarrier_wait(&s.kv_full, 0);
     for (QueryWalk<Tile> walk(a, keys); !walk.done(); walk.next()) {
-      w.at.wait_full(s.q_ring);
+      consumer.place.wait_full(s.q_ring);
       ptx::wgmma_fence();
-      issue_scores<Tile>(w.rS, w.k_rows, w.in_stage(w.first_q));
+      issue_scores<Tile>(consumer.rS, consumer.k_rows, consumer.in_stage(consumer.first_q));
       ptx::wgmma_commit();
-      w.at.wait_full(s.do_ring);
+      consumer.place.wait_full(s.do_ring);
       ptx::wgmma_fence();
-      issue_scores<Tile>(w.rdP, w.v_rows, w.in_stage(w.first_do));
+      issue_scores<Tile>(consumer.rdP, consumer.v_rows, consumer.in_stage(consumer.first_do));
       ptx::wgmma_commit();
-      ptx::wgmma_wait<1>(w.rS);
-      if (walk.masked(a, keys)) mask<Tile>(w.rS, a, walk.first_query(), keys.first_key + w.warp_key);
-      probabilities<Tile>(w.rS, s.log2_sum[w.at.stage], w.factor);
-      pack_operand<Tile>(w.rP, w.rS);
-      ptx::wgmma_wait<0>(w.rdP);
-      score_gradients<Tile>(w.rdP, w.rS, s.delta[w.at.stage]);
-      pack_operand<Tile>(w.rdS, w.rdP);
+      ptx::wgmma_wait<1>(consumer.rS);
+      if (walk.masked(a, keys))
+        mask<Tile>(consumer.rS, a, walk.first_query(), keys.first_key + consumer.warp_key);
+      probabilities<Tile>(consumer.rS, s.log2_sum[consumer.place.stage], consumer.factor);
+      pack_operand<Tile>(consumer.rP, consumer.rS);
+      ptx::wgmma_wait<0>(consumer.rdP);
+      score_gradients<Tile>(consumer.rdP, consumer.rS, s.delta[consumer.place.stage]);
+      pack_operand<Tile>(consumer.rdS, consumer.rdP);
       ptx::wgmma_fence();
-      issue_key_gradient<Tile>(w.rdV, w.rP, w.in_stage(w.first_do_summed));
+      issue_key_gradient<Tile>(consumer.rdV, consumer.rP, consumer.in_stage(consumer.first_do_summed));
       ptx::wgmma_commit();
       ds.wait_empty(s.ds_ring);
-      store_ds<Tile>(s.ds[ds.stage], w.rdS, w.warp_key);
+      store_ds<Tile>(s.ds[ds.stage], consumer.rdS, consumer.warp_key);
       ptx::fence_proxy_async();
       warp_arrives(s.ds_ring.full[ds.stage]);
       ds.wait_full(s.ds_ring);  // of both consumers
       ptx::wgmma_fence();
-      issue_dq<Tile>(w.rdQ, w.ds(ds.stage), w.k_of_dq);
+      issue_dq<Tile>(consumer.rdQ, consumer.ds(ds.stage), consumer.k_of_dq);
       ptx::wgmma_commit();
-      issue_key_gradient<Tile>(w.rdK, w.rdS, w.in_stage(w.first_q_summed));
+      issue_key_gradient<Tile>(consumer.rdK, consumer.rdS, consumer.in_stage(consumer.first_q_summed));
       ptx::wgmma_commit();
-      ptx::wgmma_wait<1>(w.rdQ, w.rdV);
-      w.at.leave(s.do_ring);
+      ptx::wgmma_wait<1>(consumer.rdQ, consumer.rdV);
+      consumer.place.leave(s.do_ring);
       ds.release(s.ds_ring);
-      add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index);
-      ptx::wgmma_wait<0>(w.rdK);
-      w.at.release(s.q_ring);
+      add_to_sums<Tile>(consumer.sums(walk), consumer.rdQ, consumer.index);
+      ptx::wgmma_wait<0>(consumer.rdK);
+      consumer.place.release(s.q_ring);
     }
-    w.store_gradients(maps);
+    consumer.store_gradients(maps);
   }
 }
 
@@ -183,42 +187,86 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x < 32 && ptx::elect_sync()) produce<Tile>(a, maps, s, keys);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Consumer<Tile> w(a, s, keys, warpgroup - 1);
+    Consumer<Tile> consumer(a, s, keys, warpgroup - 1);
     Place<Tile::kDsStages> ds{};
     ptx::mbarrier_wait(&s.kv_full, 0);
-    w.at.wait_full(s.q_ring);
-    ptx::wgmma_fence();
-    issue_scores<Tile>(w.rS, w.k_rows, w.in_stage(w.first_q));
-    ptx::wgmma_commit();
+    consumer.issue_first_scores();
     for (QueryWalk<Tile> walk(a, keys); !walk.done();) {
-      ptx::wgmma_wait<0>(w.rS, w.rdK);
-      w.release_q_before(walk);
-      w.p_and_ds(walk);
+      ptx::wgmma_wait<0>(consumer.rS, consumer.rdK);
+      consumer.release_q_before(walk.at_first());
+      consumer.p_and_ds(walk);
       ds.wait_empty(s.ds_ring);
-      store_ds<Tile>(s.ds[ds.stage], w.rdS, w.warp_key);
+      store_ds<Tile>(s.ds[ds.stage], consumer.rdS, consumer.warp_key);
       ptx::fence_proxy_async();
       warp_arrives(s.ds_ring.full[ds.stage]);
-      float* sums = w.sums(walk);
-      const std::uint64_t q = w.in_stage(w.first_q_summed);
+      float* sums = consumer.sums(walk);
+      const std::uint64_t q = consumer.in_stage(consumer.first_q_summed);
       walk.next();
       ds.wait_full(s.ds_ring);
       ptx::wgmma_fence();
-      issue_dq<Tile>(w.rdQ, w.ds(ds.stage), w.k_of_dq);
+      issue_dq<Tile>(consumer.rdQ, consumer.ds(ds.stage), consumer.k_of_dq);
       ptx::wgmma_commit();
-      issue_key_gradient<Tile>(w.rdK, w.rdS, q);
+      issue_key_gradient<Tile>(consumer.rdK, consumer.rdS, q);
       ptx::wgmma_commit();
-      ptx::wgmma_wait<1>(w.rdQ, w.rdV);
-      w.at.leave(s.do_ring);
+      ptx::wgmma_wait<1>(consumer.rdQ, consumer.rdV);
+      consumer.place.leave(s.do_ring);
       ds.release(s.ds_ring);
-      add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(a));
-      w.issue_next_scores(walk);
+      add_to_sums<Tile>(sums, consumer.rdQ, consumer.index, head_dim<Tile>(a));
+      consumer.issue_next_scores(!walk.done());
     }
-    ptx::wgmma_wait<0>(w.rS, w.rdK);
-    w.store_gradients(maps);
+    ptx::wgmma_wait<0>(consumer.rS, consumer.rdK);
+    consumer.store_gradients(maps);
   }
 }
 
 // --- decoupled: dQ of a query tile one step later ----------------------------------------------------------
+
+/// A step, from an S^T in flight on: computes dS, hands it over, and adds to dV and dK. dQ is that of the
+/// step before, with the dS that both consumers stored then. dK is still in flight on return.
+///
+/// In the first step, that dS is a tile of zeros, and its dQ is not added: it would be one more tile of
+/// additions for each key tile.
+/// @param stored, multiplied  where dS of this step goes, and where that of the step before is
+/// @param sums  where dQ of the step before is added
+/// @param queries  as for p_and_ds(); at_first() says whether this is the first step
+template <class Tile, class Queries>
+__device__ __forceinline__ void decoupled_step(Consumer<Tile>& consumer, Place<Tile::kDsStages>& stored,
+                                               Place<Tile::kDsStages>& multiplied, float* sums,
+                                               const Queries& queries) {
+  auto& s = consumer.s;
+  ptx::wgmma_wait<0>(consumer.rS, consumer.rdK);
+  consumer.release_q_before(queries.at_first());
+  consumer.p_and_ds(queries);
+  // EXERCISE 7: Hand dS over. Leave dO when dV is complete. Multiply the dS before this one, add to dK, wait for that dQ alone.
+  stored.wait_empty(s.ds_ring);
+  store_ds<Tile>(s.ds[stored.stage], consumer.rdS, consumer.warp_key);
+  ptx::fence_proxy_async();
+  warp_arrives(s.ds_ring.full[stored.stage]);
+  stored.advance();
+  ptx::wgmma_wait<0>(consumer.rdV);
+  consumer.place.leave(s.do_ring);
+  multiplied.wait_full(s.ds_ring);
+  ptx::wgmma_fence();
+  issue_dq<Tile>(consumer.rdQ, consumer.ds(multiplied.stage), consumer.k_of_dq);
+  ptx::wgmma_commit();
+  issue_key_gradient<Tile>(consumer.rdK, consumer.rdS, consumer.in_stage(consumer.first_q_summed));
+  ptx::wgmma_commit();
+  ptx::wgmma_wait<1>(consumer.rdQ);
+  multiplied.release(s.ds_ring);
+  // END 7
+  if (!queries.at_first()) add_to_sums<Tile>(sums, consumer.rdQ, consumer.index, head_dim<Tile>(consumer.a));
+}
+
+/// After the last step: dQ of that step.
+template <class Tile>
+__device__ __forceinline__ void multiply_last_ds(Consumer<Tile>& consumer,
+                                                 const Place<Tile::kDsStages>& multiplied) {
+  multiplied.wait_full(consumer.s.ds_ring);
+  ptx::wgmma_fence();
+  issue_dq<Tile>(consumer.rdQ, consumer.ds(multiplied.stage), consumer.k_of_dq);
+  ptx::wgmma_commit();
+  ptx::wgmma_wait<0>(consumer.rdQ);
+}
 
 /// `overlapped`, but a consumer does not wait for the dS of the other: it multiplies the dS of the step
 /// before, which is almost always there already. So one consumer may be more than a step ahead, and computes
@@ -236,49 +284,22 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x < 32 && ptx::elect_sync()) produce<Tile>(a, maps, s, keys);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Consumer<Tile> w(a, s, keys, warpgroup - 1);
+    Consumer<Tile> consumer(a, s, keys, warpgroup - 1);
     Place<Tile::kDsStages> stored{}, multiplied{};
-    w.store_zeros(stored);  // dS of the step before the first
-    float* sums = nullptr;  // nothing to add to
+    consumer.store_zeros(stored);  // dS of the step before the first
+    float* sums = nullptr;         // of the step before
     ptx::mbarrier_wait(&s.kv_full, 0);
-    w.at.wait_full(s.q_ring);
-    ptx::wgmma_fence();
-    issue_scores<Tile>(w.rS, w.k_rows, w.in_stage(w.first_q));
-    ptx::wgmma_commit();
+    consumer.issue_first_scores();
     for (QueryWalk<Tile> walk(a, keys); !walk.done();) {
-      ptx::wgmma_wait<0>(w.rS, w.rdK);
-      w.release_q_before(walk);
-      w.p_and_ds(walk);
-      // EXERCISE 7: Hand dS over. Leave dO when dV is complete. Multiply the dS before this one, add to dK, wait for that dQ alone.
-      stored.wait_empty(s.ds_ring);
-      store_ds<Tile>(s.ds[stored.stage], w.rdS, w.warp_key);
-      ptx::fence_proxy_async();
-      warp_arrives(s.ds_ring.full[stored.stage]);
-      stored.advance();
-      ptx::wgmma_wait<0>(w.rdV);
-      w.at.leave(s.do_ring);
-      multiplied.wait_full(s.ds_ring);
-      ptx::wgmma_fence();
-      issue_dq<Tile>(w.rdQ, w.ds(multiplied.stage), w.k_of_dq);
-      ptx::wgmma_commit();
-      issue_key_gradient<Tile>(w.rdK, w.rdS, w.in_stage(w.first_q_summed));
-      ptx::wgmma_commit();
-      ptx::wgmma_wait<1>(w.rdQ);
-      multiplied.release(s.ds_ring);
-      // END 7
-      if (sums != nullptr) add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(a));
-      sums = w.sums(walk);
+      decoupled_step(consumer, stored, multiplied, sums, walk);
+      sums = consumer.sums(walk);
       walk.next();
-      w.issue_next_scores(walk);
+      consumer.issue_next_scores(!walk.done());
     }
-    ptx::wgmma_wait<0>(w.rS, w.rdK);
-    multiplied.wait_full(s.ds_ring);
-    ptx::wgmma_fence();
-    issue_dq<Tile>(w.rdQ, w.ds(multiplied.stage), w.k_of_dq);
-    ptx::wgmma_commit();
-    ptx::wgmma_wait<0>(w.rdQ);
-    add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(a));
-    w.store_gradients(maps);
+    ptx::wgmma_wait<0>(consumer.rS, consumer.rdK);
+    multiply_last_ds(consumer, multiplied);
+    add_to_sums<Tile>(sums, consumer.rdQ, consumer.index, head_dim<Tile>(a));
+    consumer.store_gradients(maps);
   }
 }
 

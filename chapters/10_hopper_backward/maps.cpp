@@ -55,31 +55,31 @@ void print_pairs(Store store) {
         memory.fill(kNothing);
         store({unsigned(lane)}, memory.data() + kRoom, first_row, n,
               number(row, col) | std::uint32_t(number(row, col + 1)) << 16);
-        for (std::size_t at = 0; at < kSize; ++at) {
-          if (memory[at] == kNothing) continue;
-          values[at] = memory[at];
-          ++writers[at];
-          writer[at] = lane;
+        for (std::size_t offset = 0; offset < kSize; ++offset) {
+          if (memory[offset] == kNothing) continue;
+          values[offset] = memory[offset];
+          ++writers[offset];
+          writer[offset] = lane;
         }
       }
     }
   }
   std::printf("\"store_pair\": {");
-  std::size_t at = kRoom;
+  std::size_t offset = kRoom;
   for (int panel = 0; panel < kPanels; ++panel) {
     std::printf("%s\"store_pair, panel %d\": [", panel == 0 ? "" : ", ", panel);
     for (int row = 0; row < kTileRows; ++row) {
-      for (int col = 0; col < kPanelCols; ++col, ++at) {
+      for (int col = 0; col < kPanelCols; ++col, ++offset) {
         std::printf(col > 0 ? ", [" : row > 0 ? "], [[" : "[[");
-        const int element = values[at] - 1;
-        if (writers[at] == 0) {
+        const int element = values[offset] - 1;
+        if (writers[offset] == 0) {
           std::printf("null");
         } else if (element >= 0 && element < kTileRows * kCols) {
           std::printf("[%d, %d]", element / kCols, element % kCols);
         } else {
           std::printf("\"another number\"");
         }
-        std::printf(", %d, %d]", writers[at], writer[at]);
+        std::printf(", %d, %d]", writers[offset], writer[offset]);
       }
     }
     std::printf("]]");
@@ -103,13 +103,13 @@ struct Queries128 {
 };
 
 template <class Tile>
-Coord own_rows([[maybe_unused]] int w, [[maybe_unused]] int n, [[maybe_unused]] int r) {
+Coord own_rows([[maybe_unused]] int warp, [[maybe_unused]] int n, [[maybe_unused]] int r) {
   [[maybe_unused]] constexpr int kParts = Tile::Br / 64;
 #include "own_5.inc"
 }
 
 template <class Tile>
-Coord right_rows(int w, int n, int r) {
+Coord right_rows(int warp, int n, int r) {
   constexpr int kParts = Tile::Br / 64;
 #include "right_5.inc"
 }
@@ -123,15 +123,15 @@ void print_rows(Rows rows) {
   constexpr int kWarps = 8;
   static std::array<std::array<Element, Tile::kHeadDim>, Tile::Br> tile;
   tile = {};
-  for (int w = 0; w < kWarps; ++w) {
+  for (int warp = 0; warp < kWarps; ++warp) {
     for (int n = 0; n < Tile::kDqCols / 8; ++n) {
       for (int r = 0; r < 16; ++r) {
-        const Coord to = rows(w, n, r % 8), from = right_rows<Tile>(w, n, r % 8);
+        const Coord to = rows(warp, n, r % 8), from = right_rows<Tile>(warp, n, r % 8);
         for (int i = 0; i < 8; ++i) {
           const int row = to.row + r / 8 * 8, col = to.col + i;
           if (row < 0 || row >= Tile::Br || col < 0 || col >= Tile::kHeadDim) continue;
           Element& element = tile[std::size_t(row)][std::size_t(col)];
-          element = {{from.row + r / 8 * 8, from.col + i}, element.writers + 1, 32 * w};
+          element = {{from.row + r / 8 * 8, from.col + i}, element.writers + 1, 32 * warp};
         }
       }
     }

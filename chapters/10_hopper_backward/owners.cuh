@@ -20,7 +20,6 @@
 #include "gradients.cuh"
 #include "products.cuh"
 #include "shared_tiles.cuh"
-#include "work.cuh"
 
 namespace fa::ch10 {
 
@@ -74,25 +73,25 @@ struct Owner {
   KeyTileMemory<Tile>& s;
   const int index, warp_key;
   const std::uint64_t first_ds, k_of_dq;
-  Place<Tile::kStages> at{};
+  Place<Tile::kStages> place{};
   Place<Tile::kDsStages> p{}, ds{};
   KeyGradient<Tile> rSum;  ///< dV or dK
   DqPart<Tile> rdQ;
 
-  __device__ __forceinline__ Owner(const Backward<T>& backward, OwnersMemory<Tile>& shared, int consumer)
+  __device__ __forceinline__ Owner(const Backward<T>& backward, OwnersMemory<Tile>& shared, int number)
       : a(backward),
         with_p(shared),
         s(shared.tiles),
-        index(consumer),
+        index(number),
         warp_key(__shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
         first_ds(descriptor(s.ds[0], 16)),
-        k_of_dq(descriptor(s.k + consumer * Tile::kDqCols / 64 * Tile::Bc * 64, Tile::Bc * 128)) {
+        k_of_dq(descriptor(s.k + number * Tile::kDqCols / 64 * Tile::Bc * 64, Tile::Bc * 128)) {
 #pragma unroll
     for (float& x : rSum) x = 0.0f;
     ptx::keep_in_place(rSum);
   }
   __device__ __forceinline__ std::uint64_t in_stage(std::uint64_t first) const {
-    return moved(first, at.stage * int(sizeof s.q[0]));
+    return moved(first, place.stage * int(sizeof s.q[0]));
   }
   __device__ __forceinline__ std::uint64_t ds_tile() const {
     return moved(first_ds, ds.stage * int(sizeof s.ds[0]));
@@ -104,77 +103,78 @@ struct Owner {
 
 /// Computes P and dV.
 template <class Tile>
-__device__ __forceinline__ void own_dv(Owner<Tile>& w, const KeyTile& keys) {
-  auto& s = w.s;
+__device__ __forceinline__ void own_dv(Owner<Tile>& owner, const KeyTile& keys) {
+  auto& s = owner.s;
   const std::uint64_t k = descriptor(s.k, 16), q = descriptor(s.q[0], 16),
                       d_o = descriptor(s.d_o[0], Tile::Br * 128);
-  const float factor = w.a.scale * kLog2e;
+  const float factor = owner.a.scale * kLog2e;
   Scores<Tile> rS;
   Operand<Tile> rP;
   float* sums = nullptr;  // dQ one step later, as in `decoupled`
-  for (QueryWalk<Tile> walk(w.a, keys); !walk.done(); walk.next()) {
-    w.at.wait_full(s.q_ring);
+  for (QueryWalk<Tile> walk(owner.a, keys); !walk.done(); walk.next()) {
+    owner.place.wait_full(s.q_ring);
     ptx::wgmma_fence();
-    issue_scores<Tile>(rS, k, w.in_stage(q));
+    issue_scores<Tile>(rS, k, owner.in_stage(q));
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>(rS);
-    if (walk.masked(w.a, keys)) mask<Tile>(rS, w.a, walk.first_query(), keys.first_key + w.warp_key);
-    probabilities<Tile>(rS, s.log2_sum[w.at.stage], factor);
+    if (walk.masked(owner.a, keys))
+      mask<Tile>(rS, owner.a, walk.first_query(), keys.first_key + owner.warp_key);
+    probabilities<Tile>(rS, s.log2_sum[owner.place.stage], factor);
     pack_operand<Tile>(rP, rS);
-    w.p.wait_empty(w.with_p.p_ring);
+    owner.p.wait_empty(owner.with_p.p_ring);
 #pragma unroll
     for (int step = 0; step < Tile::Br / 16; ++step)
-      store_float4(w.with_p.p[w.p.stage][step] + 4 * (threadIdx.x % 128),
+      store_float4(owner.with_p.p[owner.p.stage][step] + 4 * (threadIdx.x % 128),
                    {__uint_as_float(rP[step][0]), __uint_as_float(rP[step][1]), __uint_as_float(rP[step][2]),
                     __uint_as_float(rP[step][3])});
-    warp_arrives(w.with_p.p_ring.full[w.p.stage]);
-    w.at.leave(s.q_ring);
-    w.p.advance();
-    w.at.wait_full(s.do_ring);
+    warp_arrives(owner.with_p.p_ring.full[owner.p.stage]);
+    owner.place.leave(s.q_ring);
+    owner.p.advance();
+    owner.place.wait_full(s.do_ring);
     ptx::wgmma_fence();
-    issue_key_gradient<Tile>(w.rSum, rP, w.in_stage(d_o));
+    issue_key_gradient<Tile>(owner.rSum, rP, owner.in_stage(d_o));
     ptx::wgmma_commit();
     if (sums != nullptr) {
-      w.ds.wait_full(s.ds_ring);
+      owner.ds.wait_full(s.ds_ring);
       ptx::wgmma_fence();
-      issue_dq<Tile>(w.rdQ, w.ds_tile(), w.k_of_dq);
+      issue_dq<Tile>(owner.rdQ, owner.ds_tile(), owner.k_of_dq);
       ptx::wgmma_commit();
-      ptx::wgmma_wait<0>(w.rdQ, w.rSum);
-      w.ds.release(s.ds_ring);
-      add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(w.a));
+      ptx::wgmma_wait<0>(owner.rdQ, owner.rSum);
+      owner.ds.release(s.ds_ring);
+      add_to_sums<Tile>(sums, owner.rdQ, owner.index, head_dim<Tile>(owner.a));
     }
-    ptx::wgmma_wait<0>(w.rSum);
-    w.at.release(s.do_ring);
-    sums = w.sums(walk);
+    ptx::wgmma_wait<0>(owner.rSum);
+    owner.place.release(s.do_ring);
+    sums = owner.sums(walk);
   }
-  w.ds.wait_full(s.ds_ring);
+  owner.ds.wait_full(s.ds_ring);
   ptx::wgmma_fence();
-  issue_dq<Tile>(w.rdQ, w.ds_tile(), w.k_of_dq);
+  issue_dq<Tile>(owner.rdQ, owner.ds_tile(), owner.k_of_dq);
   ptx::wgmma_commit();
-  ptx::wgmma_wait<0>(w.rdQ);
-  add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(w.a));
+  ptx::wgmma_wait<0>(owner.rdQ);
+  add_to_sums<Tile>(sums, owner.rdQ, owner.index, head_dim<Tile>(owner.a));
 }
 
 /// Computes dS, from P in 16 bits, and dK.
 template <class Tile>
-__device__ __forceinline__ void own_dk(Owner<Tile>& w, const KeyTile& keys) {
+__device__ __forceinline__ void own_dk(Owner<Tile>& owner, const KeyTile& keys) {
   using T = typename Tile::T;
-  auto& s = w.s;
+  auto& s = owner.s;
   const std::uint64_t v = descriptor(s.v, 16), d_o = descriptor(s.d_o[0], 16),
                       q = descriptor(s.q[0], Tile::Br * 128);
   Scores<Tile> rdP;
   Operand<Tile> rdS;
-  for (QueryWalk<Tile> walk(w.a, keys); !walk.done(); walk.next()) {
-    w.at.wait_full(s.do_ring);
+  for (QueryWalk<Tile> walk(owner.a, keys); !walk.done(); walk.next()) {
+    owner.place.wait_full(s.do_ring);
     ptx::wgmma_fence();
-    issue_scores<Tile>(rdP, v, w.in_stage(d_o));
+    issue_scores<Tile>(rdP, v, owner.in_stage(d_o));
     ptx::wgmma_commit();
-    w.p.wait_full(w.with_p.p_ring);
+    owner.p.wait_full(owner.with_p.p_ring);
     ptx::wgmma_wait<0>(rdP);
-    const float* delta = s.delta[w.at.stage] + threadIdx.x % 4 * 2;
+    const float* delta = s.delta[owner.place.stage] + threadIdx.x % 4 * 2;
 #pragma unroll
     for (int step = 0; step < Tile::Br / 16; ++step) {
-      const float4 p = load_float4(w.with_p.p[w.p.stage][step] + 4 * (threadIdx.x % 128));
+      const float4 p = load_float4(owner.with_p.p[owner.p.stage][step] + 4 * (threadIdx.x % 128));
       const std::uint32_t pairs[4] = {__float_as_uint(p.x), __float_as_uint(p.y), __float_as_uint(p.z),
                                       __float_as_uint(p.w)};
 #pragma unroll
@@ -186,24 +186,24 @@ __device__ __forceinline__ void own_dk(Owner<Tile>& w, const KeyTile& keys) {
       }
     }
     __syncwarp();  // all lanes have read P
-    w.p.release(w.with_p.p_ring);
-    w.at.leave(s.do_ring);
-    w.ds.wait_empty(s.ds_ring);
-    store_ds<Tile>(s.ds[w.ds.stage], rdS, w.warp_key);
+    owner.p.release(owner.with_p.p_ring);
+    owner.place.leave(s.do_ring);
+    owner.ds.wait_empty(s.ds_ring);
+    store_ds<Tile>(s.ds[owner.ds.stage], rdS, owner.warp_key);
     ptx::fence_proxy_async();
-    warp_arrives(s.ds_ring.full[w.ds.stage]);
-    w.at.wait_full(s.q_ring);
-    w.ds.wait_full(s.ds_ring);
+    warp_arrives(s.ds_ring.full[owner.ds.stage]);
+    owner.place.wait_full(s.q_ring);
+    owner.ds.wait_full(s.ds_ring);
     ptx::wgmma_fence();
-    issue_dq<Tile>(w.rdQ, w.ds_tile(), w.k_of_dq);
+    issue_dq<Tile>(owner.rdQ, owner.ds_tile(), owner.k_of_dq);
     ptx::wgmma_commit();
-    issue_key_gradient<Tile>(w.rSum, rdS, w.in_stage(q));
+    issue_key_gradient<Tile>(owner.rSum, rdS, owner.in_stage(q));
     ptx::wgmma_commit();
-    ptx::wgmma_wait<1>(w.rdQ);
-    w.ds.release(s.ds_ring);
-    add_to_sums<Tile>(w.sums(walk), w.rdQ, w.index, head_dim<Tile>(w.a));
-    ptx::wgmma_wait<0>(w.rSum);
-    w.at.release(s.q_ring);
+    ptx::wgmma_wait<1>(owner.rdQ);
+    owner.ds.release(s.ds_ring);
+    add_to_sums<Tile>(owner.sums(walk), owner.rdQ, owner.index, head_dim<Tile>(owner.a));
+    ptx::wgmma_wait<0>(owner.rSum);
+    owner.place.release(s.q_ring);
   }
 }
 
@@ -225,16 +225,17 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
     ptx::mbarrier_wait(&s.kv_full, 0);
-    Owner<Tile> w(a, with_p, warpgroup - 1);
+    Owner<Tile> owner(a, with_p, warpgroup - 1);
     const bool has_dv = warpgroup == 1;
     if (has_dv) {
-      own_dv<Tile>(w, keys);
+      own_dv<Tile>(owner, keys);
     } else {
-      own_dk<Tile>(w, keys);
+      own_dk<Tile>(owner, keys);
     }
     ptx::barrier_sync(1, 128 * Tile::kConsumers);  // no warp of the block multiplies K or V any more
-    store_rows<Tile::Bc, Tile::kHeadDim>(has_dv ? maps.dv : maps.dk, has_dv ? s.v : s.k, w.rSum,
-                                         has_dv ? 1.0f : a.scale, w.warp_key, keys.first_key, keys.kv_head);
+    store_rows<Tile::Bc, Tile::kHeadDim>(has_dv ? maps.dv : maps.dk, has_dv ? s.v : s.k, owner.rSum,
+                                         has_dv ? 1.0f : a.scale, owner.warp_key, keys.first_key,
+                                         keys.kv_head);
   }
 }
 

@@ -12,9 +12,8 @@
 #include "device/declare_members.cuh"
 #include "device/hopper.cuh"
 #include "dq_sums.cuh"
-#include "products.cuh"
+#include "kernel.cuh"
 #include "shared_tiles.cuh"
-#include "work.cuh"
 
 namespace fa::ch10 {
 
@@ -43,21 +42,21 @@ __device__ __forceinline__ void init_barriers(PersistentMemory<Tile>& s) {
 template <class Tile>
 __device__ __forceinline__ void produce_tiles(const Backward<typename Tile::T>& a, const TensorMaps& maps,
                                               PersistentMemory<Tile>& s, int* counter, int tiles) {
-  Place<Tile::kStages> at{};
+  Place<Tile::kStages> place{};
   Place<1> of_keys{};
   for (int n = blockIdx.x; n < tiles;) {
     const int next = gridDim.x + atomicAdd(counter, 1);
     const KeyTile keys = KeyTile::of_block<Tile>(n, a);
     QueryWalk<Tile> walk(a, keys);
-    load_query_tile<Tile>(a, maps, s.tiles, at, walk);
-    at.advance();
+    load_query_tile<Tile>(a, maps, s.tiles, place, walk);
+    place.advance();
     ptx::mbarrier_wait(&s.kv_empty, of_keys.parity ^ 1);
     s.key_tile = n;
     load_keys<Tile>(maps, s.tiles, keys);
     of_keys.advance();
     for (walk.next(); !walk.done(); walk.next()) {
-      load_query_tile<Tile>(a, maps, s.tiles, at, walk);
-      at.advance();
+      load_query_tile<Tile>(a, maps, s.tiles, place, walk);
+      place.advance();
     }
     n = next;
   }
@@ -84,7 +83,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x < 32 && ptx::elect_sync()) produce_tiles<Tile>(a, maps, memory, counter, tiles);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Place<Tile::kStages> at{};
+    Place<Tile::kStages> place{};
     Place<Tile::kDsStages> stored{}, multiplied{};
     Place<1> of_keys{};
     while (true) {
@@ -93,51 +92,26 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       const int n = memory.key_tile;
       if (n < 0) break;
       const KeyTile keys = KeyTile::of_block<Tile>(n, a);
-      Consumer<Tile> w(a, s, keys, warpgroup - 1);
-      w.at = at;
+      Consumer<Tile> consumer(a, s, keys, warpgroup - 1);
+      consumer.place = place;
       stored.wait_empty(s.ds_ring);
-      w.store_zeros(stored);
+      consumer.store_zeros(stored);
       float* sums = nullptr;
-      w.at.wait_full(s.q_ring);
-      ptx::wgmma_fence();
-      issue_scores<Tile>(w.rS, w.k_rows, w.in_stage(w.first_q));
-      ptx::wgmma_commit();
+      consumer.issue_first_scores();
       for (QueryWalk<Tile> walk(a, keys); !walk.done();) {
-        ptx::wgmma_wait<0>(w.rS, w.rdK);
-        w.release_q_before(walk);
-        w.p_and_ds(walk);
-        stored.wait_empty(s.ds_ring);
-        store_ds<Tile>(s.ds[stored.stage], w.rdS, w.warp_key);
-        ptx::fence_proxy_async();
-        warp_arrives(s.ds_ring.full[stored.stage]);
-        stored.advance();
-        ptx::wgmma_wait<0>(w.rdV);
-        w.at.leave(s.do_ring);
-        multiplied.wait_full(s.ds_ring);
-        ptx::wgmma_fence();
-        issue_dq<Tile>(w.rdQ, w.ds(multiplied.stage), w.k_of_dq);
-        ptx::wgmma_commit();
-        issue_key_gradient<Tile>(w.rdK, w.rdS, w.in_stage(w.first_q_summed));
-        ptx::wgmma_commit();
-        ptx::wgmma_wait<1>(w.rdQ);
-        multiplied.release(s.ds_ring);
-        if (sums != nullptr) add_to_sums<Tile>(sums, w.rdQ, w.index);
-        sums = w.sums(walk);
+        decoupled_step(consumer, stored, multiplied, sums, walk);
+        sums = consumer.sums(walk);
         walk.next();
-        w.issue_next_scores(walk);
+        consumer.issue_next_scores(!walk.done());
       }
-      ptx::wgmma_wait<0>(w.rS, w.rdK);
-      at = w.at;
+      ptx::wgmma_wait<0>(consumer.rS, consumer.rdK);
+      place = consumer.place;
       if (threadIdx.x % 32 == 0)  // the last Q
-        ptx::mbarrier_arrive(&s.q_ring.empty[(at.stage + Tile::kStages - 1) % Tile::kStages]);
-      multiplied.wait_full(s.ds_ring);
-      ptx::wgmma_fence();
-      issue_dq<Tile>(w.rdQ, w.ds(multiplied.stage), w.k_of_dq);
-      ptx::wgmma_commit();
-      ptx::wgmma_wait<0>(w.rdQ);
+        ptx::mbarrier_arrive(&s.q_ring.empty[(place.stage + Tile::kStages - 1) % Tile::kStages]);
+      multiply_last_ds(consumer, multiplied);
       multiplied.release(s.ds_ring);
-      add_to_sums<Tile>(sums, w.rdQ, w.index);
-      w.store_gradients(maps);
+      add_to_sums<Tile>(sums, consumer.rdQ, consumer.index);
+      consumer.store_gradients(maps);
       warp_arrives(memory.kv_empty);
     }
   }

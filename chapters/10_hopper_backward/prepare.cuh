@@ -1,16 +1,22 @@
 /// @file
-/// What happens before the products: D, LSE in the form that the kernels need, and zeros for the sums of dQ.
+/// What happens before and after the products: D, LSE in the form that the kernels need, zeros for the sums
+/// of dQ; then dQ from its sums.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 #include "backward.cuh"
+#include "device/convert.cuh"
+#include "device/fragments.cuh"
 #include "device/math.cuh"
+#include "device/quad.cuh"
 #include "device/reduce.cuh"
 #include "device/tile.cuh"
+#include "dq_sums.cuh"
 
 namespace fa::ch10 {
 
@@ -59,7 +65,8 @@ __global__ void __launch_bounds__(Prepare<T, kCols>::kThreads, 2)
   if (a.dq_sum != nullptr) {
     float* zeros = a.dq_sum + (first_padded_row + first) * d;
     const int end = min(P::kRowsOfWarp, a.padded_queries - first) * d;
-    for (int at = 4 * lane; at < end; at += 4 * 32) store_float4(zeros + at, {0.0f, 0.0f, 0.0f, 0.0f});
+    for (int offset = 4 * lane; offset < end; offset += 4 * 32)
+      store_float4(zeros + offset, {0.0f, 0.0f, 0.0f, 0.0f});
   }
 #pragma unroll
   for (int n = 0; n < P::kRounds; ++n) {
@@ -75,6 +82,42 @@ __global__ void __launch_bounds__(Prepare<T, kCols>::kThreads, 2)
       const float lse = query < a.seq_q ? a.lse[first_row + query] : -INFINITY;
       a.log2_sum[row] = resolved_lse(lse) * kLog2e;
       a.delta[row] = sum;
+    }
+  }
+}
+
+/// dQ = scale * the sums, in 16 bits.
+///
+///   grid    batch * heads * padded_queries / Br; taken from the last to the first: what was added last is in
+///           the L2 cache
+///   block   one warp for each warp of the consumers
+///   HBM     batch * heads * d * (4 * padded_queries + 2 * seq_q) bytes: reads the sums, writes dQ
+template <class Tile>
+__global__ void __launch_bounds__(128 * Tile::kConsumers)
+    convert_dq(Backward<typename Tile::T> a, BlocksOfHeads of) {
+  using T = typename Tile::T;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int tile = gridDim.x - 1 - blockIdx.x, head = tile / of.blocks;
+  const int first_query = tile % of.blocks * Tile::Br;
+  const HeadRows<T> rows = a.rows_of(a.dq, a.dq_strides, head / of.heads, head % of.heads);
+  const int d = head_dim<Tile>(a), cols = dq_cols<Tile>(warp / 4, d);
+  const float* sums = a.dq_sum + size_t(tile) * Tile::Br * d + offset_of_dq<Tile>(warp / 4, d);
+#pragma unroll
+  for (int n = 0; n < Tile::kDqCols / 8; n += 2) {
+    if (!has_fragment<Tile>(cols, n)) break;
+    const float4 left = load_float4(sums + 128 * n);
+    const float4 right = has_fragment<Tile>(cols, n + 1) ? load_float4(sums + 128 * (n + 1)) : float4{};
+    std::uint32_t x[4] = {
+        pack<T>(a.scale * left.x, a.scale * left.y), pack<T>(a.scale * left.z, a.scale * left.w),
+        pack<T>(a.scale * right.x, a.scale * right.y), pack<T>(a.scale * right.z, a.scale * right.w)};
+    transpose_in_quad(x);  // now this lane has 8 columns of one row
+    const int fragment = n + lane % 4 / 2;
+    const Coord first = rows_of_dq<Tile>(warp, fragment, lane / 4);
+    const int query = first_query + first.row + 8 * (lane % 2);
+    if (query < a.seq_q && has_fragment<Tile>(cols, fragment)) {
+      T* to = rows[query] + first.col;
+      store_float4(reinterpret_cast<float*>(to), {__uint_as_float(x[0]), __uint_as_float(x[1]),
+                                                  __uint_as_float(x[2]), __uint_as_float(x[3])});
     }
   }
 }

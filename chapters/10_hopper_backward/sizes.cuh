@@ -8,7 +8,7 @@
 
 #include "attention/dispatch.cuh"
 #include "attention/tensor.hpp"
-#include "choices.cuh"
+#include "backward.cuh"
 
 namespace fa::ch10 {
 

@@ -125,20 +125,20 @@ struct PartialTile {
   int first_cleared;  ///< the row of V from which on values are set to zero
 
   /// Asks. @param tile  the queries' head and first row    @param keys  of the sequence
-  __device__ __forceinline__ PartialTile(const Consumer<Tile>& w, const Masks& masks, QueryTile tile,
+  __device__ __forceinline__ PartialTile(const Consumer<Tile>& consumer, const Masks& masks, QueryTile tile,
                                          int keys, int key_tile) {
     const int first_key = key_tile * Tile::Bc;
     hidden = KnownMasks(masks, tile.head, keys)
-                 .template hidden_keys<Tile::Bc>(tile.first_query + w.warp_row, first_key);
+                 .template hidden_keys<Tile::Bc>(tile.first_query + consumer.warp_row, first_key);
     first_cleared = first_row_to_clear<Tile::Bc>(masks, keys, first_key);
   }
   /// Clears the values that the next P V must not see. All consumers call it for the same tile.
-  __device__ __forceinline__ void clear_values(Consumer<Tile>& w) const {
+  __device__ __forceinline__ void clear_values(Consumer<Tile>& consumer) const {
     if (first_cleared == Tile::Bc) return;
     constexpr int kThreads = 128 * Tile::kConsumers;
-    w.v.wait_full(w.s.v_ring);
-    clear_rows<Tile::Bc, Tile::kCols>(w.s.v[w.v.stage], first_cleared, 128 * w.index + threadIdx.x % 128,
-                                      kThreads);
+    consumer.v.wait_full(consumer.s.v_ring);
+    clear_rows<Tile::Bc, Tile::kCols>(consumer.s.v[consumer.v.stage], first_cleared,
+                                      128 * consumer.index + threadIdx.x % 128, kThreads);
     ptx::fence_proxy_async();
     ptx::barrier_sync(7, kThreads);
   }
@@ -147,32 +147,33 @@ struct PartialTile {
 /// step_in_turn() of chapter 09 for a partial tile. The questions come before the turn, while the other
 /// warpgroup multiplies.
 template <class Tile>
-__device__ __forceinline__ void partial_step_in_turn(Consumer<Tile>& w, const Turns<Tile::kConsumers>& turn,
+__device__ __forceinline__ void partial_step_in_turn(Consumer<Tile>& consumer,
+                                                     const Turns<Tile::kConsumers>& turn,
                                                      const ListedTilesMemory<Tile>& s, const Masks& masks,
                                                      QueryTile tile, int keys) {
-  w.k.wait_unless_landed(w.s.k_ring);
-  const PartialTile<Tile> partial(w, masks, tile, keys, s.key_tile[w.k.stage]);
-  w.v.wait_unless_landed(w.s.v_ring);
+  consumer.k.wait_unless_landed(consumer.s.k_ring);
+  const PartialTile<Tile> partial(consumer, masks, tile, keys, s.key_tile[consumer.k.stage]);
+  consumer.v.wait_unless_landed(consumer.s.v_ring);
   turn.take();
   ptx::wgmma_fence();
-  issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+  issue_qk<Tile>(consumer.rS, consumer.q_rows(), consumer.k_tile());
   ptx::wgmma_commit();
-  issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+  issue_pv<Tile>(consumer.rO, consumer.rP, consumer.v_tile());
   ptx::wgmma_commit();
   turn.pass();
-  ptx::wgmma_wait<1>(w.rS);
-  w.k.release(w.s.k_ring);
-  partial.hidden.hide(w.rS);
+  ptx::wgmma_wait<1>(consumer.rS);
+  consumer.k.release(consumer.s.k_ring);
+  partial.hidden.hide(consumer.rS);
   float correction[2];
-  const bool grew = raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
-  ptx::wgmma_wait<0>(w.rO);
-  w.v.release(w.s.v_ring);
-  if (grew) scale_rows(w.rO, correction);
-  partial.clear_values(w);
-  w.k.look(w.s.k_ring);
-  w.v.look(w.s.v_ring);
-  exponentials<Tile>(w.rS, w.state, w.factor);
-  pack_p<Tile>(w.rP, w.rS);
+  const bool grew = raise_maximum<Tile>(consumer.state, correction, consumer.rS, consumer.factor);
+  ptx::wgmma_wait<0>(consumer.rO);
+  consumer.v.release(consumer.s.v_ring);
+  if (grew) scale_rows(consumer.rO, correction);
+  partial.clear_values(consumer);
+  consumer.k.look(consumer.s.k_ring);
+  consumer.v.look(consumer.s.v_ring);
+  exponentials<Tile>(consumer.rS, consumer.state, consumer.factor);
+  pack_p<Tile>(consumer.rP, consumer.rS);
 }
 
 /// Partial tiles in a loop that asks, then full ones in the loop of chapter 09. As there, the first Q K^T of
@@ -192,62 +193,64 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x / 32 == 1) store_what_sees_nothing<Tile>(a, masks, lists);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Consumer<Tile> w(a, s.tiles, warpgroup - 1);
-    const Turns<Tile::kConsumers> turn{w.index};
-    w.q.wait_full(s.tiles.q_ring);
+    Consumer<Tile> consumer(a, s.tiles, warpgroup - 1);
+    const Turns<Tile::kConsumers> turn{consumer.index};
+    consumer.q.wait_full(s.tiles.q_ring);
     QueryTile tile = s.tiles.query_tile[0];
     if (tile.head < 0) return;  // no query tile of this block sees anything
     turn.begin();
-    w.k.wait_full(s.tiles.k_ring);
+    consumer.k.wait_full(s.tiles.k_ring);
     turn.take();
     ptx::wgmma_fence();
-    issue_qk<Tile>(w.rS, w.q_rows(), w.k_tile());
+    issue_qk<Tile>(consumer.rS, consumer.q_rows(), consumer.k_tile());
     ptx::wgmma_commit();
     turn.pass();
     while (true) {
-      const ListedCounts counts = s.counts[w.q.stage];
-      const int key_tile = s.key_tile[w.k.stage];
+      const ListedCounts counts = s.counts[consumer.q.stage];
+      const int key_tile = s.key_tile[consumer.k.stage];
       __syncwarp();  // all lanes have read it: the producer may write the next one
-      ptx::wgmma_wait<0>(w.rS);
-      w.reset();
-      w.k.release(s.tiles.k_ring);
+      ptx::wgmma_wait<0>(consumer.rS);
+      consumer.reset();
+      consumer.k.release(s.tiles.k_ring);
       if (counts.partial > 0) {
-        const PartialTile<Tile> partial(w, masks, tile, counts.keys, key_tile);
-        partial.hidden.hide(w.rS);
-        partial.clear_values(w);
+        const PartialTile<Tile> partial(consumer, masks, tile, counts.keys, key_tile);
+        partial.hidden.hide(consumer.rS);
+        partial.clear_values(consumer);
       }
       float correction[2];
-      raise_maximum<Tile>(w.state, correction, w.rS, w.factor);
-      exponentials<Tile>(w.rS, w.state, w.factor);
-      pack_p<Tile>(w.rP, w.rS);
+      raise_maximum<Tile>(consumer.state, correction, consumer.rS, consumer.factor);
+      exponentials<Tile>(consumer.rS, consumer.state, consumer.factor);
+      pack_p<Tile>(consumer.rP, consumer.rS);
 
       int entry = 1;
-      for (; entry < counts.partial; ++entry) partial_step_in_turn(w, turn, s, masks, tile, counts.keys);
-      for (; entry < counts.all; ++entry) step_in_turn<false>(w, turn, 0, 0);
+      for (; entry < counts.partial; ++entry)
+        partial_step_in_turn(consumer, turn, s, masks, tile, counts.keys);
+      for (; entry < counts.all; ++entry) step_in_turn<false>(consumer, turn, 0, 0);
 
-      Place<Tile::kQueryBuffers> next = w.q;
+      Place<Tile::kQueryBuffers> next = consumer.q;
       next.advance();
       next.wait_full(s.tiles.q_ring);
       const QueryTile next_tile = s.tiles.query_tile[next.stage];
       const bool more = next_tile.head >= 0;
-      w.v.wait_full(s.tiles.v_ring);
-      if (more) w.k.wait_full(s.tiles.k_ring);
+      consumer.v.wait_full(s.tiles.v_ring);
+      if (more) consumer.k.wait_full(s.tiles.k_ring);
       turn.take();
       ptx::wgmma_fence();
-      issue_pv<Tile>(w.rO, w.rP, w.v_tile());
+      issue_pv<Tile>(consumer.rO, consumer.rP, consumer.v_tile());
       ptx::wgmma_commit();
-      issue_qk<Tile>(w.rS, more ? w.q_rows(next) : w.first_k, more ? w.k_tile() : w.first_k);
+      issue_qk<Tile>(consumer.rS, more ? consumer.q_rows(next) : consumer.first_k,
+                     more ? consumer.k_tile() : consumer.first_k);
       ptx::wgmma_commit();
       turn.pass();
-      w.finish_rows();
-      ptx::wgmma_wait<1>(w.rO);
-      w.v.release(s.tiles.v_ring);
-      w.store(maps, tile, MaskedPairs<typename Tile::T>(a, masks, tile.head));
-      w.q.release(s.tiles.q_ring);
+      consumer.finish_rows();
+      ptx::wgmma_wait<1>(consumer.rO);
+      consumer.v.release(s.tiles.v_ring);
+      consumer.store(maps, tile, MaskedPairs<typename Tile::T>(a, masks, tile.head));
+      consumer.q.release(s.tiles.q_ring);
       tile = next_tile;
       if (!more) break;
     }
-    ptx::wgmma_wait<0>(w.rS);
+    ptx::wgmma_wait<0>(consumer.rS);
     turn.end();
   }
 }

@@ -19,14 +19,11 @@
 #include <cstdint>
 
 #include "10_hopper_backward/backward.cuh"
-#include "10_hopper_backward/choices.cuh"
 #include "10_hopper_backward/consumer.cuh"
 #include "10_hopper_backward/copies.cuh"
 #include "10_hopper_backward/dq_sums.cuh"
-#include "10_hopper_backward/gradients.cuh"
-#include "10_hopper_backward/products.cuh"
+#include "10_hopper_backward/kernel.cuh"
 #include "10_hopper_backward/shared_tiles.cuh"
-#include "10_hopper_backward/work.cuh"
 #include "device/hopper.cuh"
 #include "device/reduce.cuh"
 #include "hopper_masks.cuh"
@@ -64,7 +61,7 @@ struct ListedProducer {
   ListedKeyTileMemory<Tile>& s;
   const KeyTile& keys;
   QueryWalk<Tile> walk{a, keys};
-  Place<Tile::kStages> at{};
+  Place<Tile::kStages> place{};
 
   __device__ __forceinline__ ListEntries list(int head) const {
     return ListEntries(lists, masks, head, keys.first_key / Tile::Bc);
@@ -72,10 +69,10 @@ struct ListedProducer {
   __device__ __forceinline__ void load(int head, const ListEntries& list, int entry, int end) {
     for (; entry < end; ++entry) {
       walk.head = head, walk.tile = list[entry];
-      at.wait_empty(s.tiles.q_ring);
-      s.queries[at.stage] = {head, walk.first_query(), walk.padded_row() * head_dim<Tile>(a)};
-      load_query_tile<Tile>(a, maps, s.tiles, at, walk);
-      at.advance();
+      place.wait_empty(s.tiles.q_ring);
+      s.queries[place.stage] = {head, walk.first_query(), walk.padded_row() * head_dim<Tile>(a)};
+      load_query_tile<Tile>(a, maps, s.tiles, place, walk);
+      place.advance();
     }
   }
   __device__ __forceinline__ void run() {
@@ -105,61 +102,39 @@ struct ListedProducer {
   }
 };
 
-/// A consumer of chapter 10 with other steps: it does not walk, but is told.
+/// Sets keys that do not exist in their sequence to zero, and their values, once they have landed.
 template <class Tile>
-struct ListedConsumer : Consumer<Tile> {
-  using Consumer<Tile>::Consumer;
+__device__ __forceinline__ void clear_keys(Consumer<Tile>& consumer, const Masks& masks,
+                                           int keys_of_sequence) {
+  const int first_row = first_row_to_clear<Tile::Bc>(masks, keys_of_sequence, consumer.keys.first_key);
+  if (first_row == Tile::Bc) return;
+  constexpr int kThreads = 128 * Tile::kConsumers;
+  const int thread = 128 * consumer.index + threadIdx.x % 128;
+  clear_rows<Tile::Bc, Tile::kCols>(consumer.s.k, first_row, thread, kThreads);
+  clear_rows<Tile::Bc, Tile::kCols>(consumer.s.v, first_row, thread, kThreads);
+  ptx::fence_proxy_async();
+  ptx::barrier_sync(1, kThreads);
+}
 
-  /// Sets keys that do not exist in their sequence to zero, and their values, once they have landed.
-  __device__ __forceinline__ void clear_keys(const Masks& masks, int keys_of_sequence) {
-    const int first_row = first_row_to_clear<Tile::Bc>(masks, keys_of_sequence, this->keys.first_key);
-    if (first_row == Tile::Bc) return;
-    constexpr int kThreads = 128 * Tile::kConsumers;
-    const int thread = 128 * this->index + threadIdx.x % 128;
-    clear_rows<Tile::Bc, Tile::kCols>(this->s.k, first_row, thread, kThreads);
-    clear_rows<Tile::Bc, Tile::kCols>(this->s.v, first_row, thread, kThreads);
-    ptx::fence_proxy_async();
-    ptx::barrier_sync(1, kThreads);
-  }
-  /// release_q_before() of chapter 10. @param step  this one
-  __device__ __forceinline__ void release_q_of_step_before(int step) {
-    __syncwarp();  // all lanes have read which queries these were
-    if (step == 0 || threadIdx.x % 32 != 0) return;
-    ptx::mbarrier_arrive(&this->s.q_ring.empty[(this->at.stage + Tile::kStages - 1) % Tile::kStages]);
-  }
-  /// S of a partial tile: what the masks hide becomes -inf.
-  __device__ __forceinline__ void hide(const Masks& masks, int keys_of_sequence,
-                                       const ListedQueries& queries) {
-    KnownMasks(masks, queries.head, keys_of_sequence)
-        .template hidden_queries<Tile::Br>(queries.first_query, this->keys.first_key + this->warp_key)
-        .hide(this->rS);
-  }
-  /// p_and_ds() of chapter 10, after hide().
-  __device__ __forceinline__ void p_and_ds() {
-    const int stage = this->at.stage;
-    this->at.wait_full(this->s.do_ring);
-    ptx::wgmma_fence();
-    issue_scores<Tile>(this->rdP, this->v_rows, this->in_stage(this->first_do));
-    ptx::wgmma_commit();
-    probabilities<Tile>(this->rS, this->s.log2_sum[stage], this->factor);
-    pack_operand<Tile>(this->rP, this->rS);
-    ptx::wgmma_fence();
-    issue_key_gradient<Tile>(this->rdV, this->rP, this->in_stage(this->first_do_summed));
-    ptx::wgmma_commit();
-    ptx::wgmma_wait<1>(this->rdP);
-    score_gradients<Tile>(this->rdP, this->rS, this->s.delta[stage]);
-    pack_operand<Tile>(this->rdS, this->rdP);
-  }
-  /// issue_next_scores() of chapter 10. @param more  whether there is a next step
-  __device__ __forceinline__ void issue_scores_of_next(bool more) {
-    this->at.advance();
-    if (more) this->at.wait_full(this->s.q_ring);
-    ptx::wgmma_fence();
-    issue_scores<Tile>(this->rS, this->k_rows,
-                       more ? this->in_stage(this->first_q) : descriptor(this->s.k, 16));
-    ptx::wgmma_commit();
-  }
+/// A step, for decoupled_step() of chapter 10.
+template <class Tile>
+struct ListedStep {
+  const Masks& masks;
+  const ListedKeyTileMemory<Tile>& s;
+  int number, partial;  ///< steps 0 to partial - 1 have a partial tile
+
+  __device__ __forceinline__ bool at_first() const { return number == 0; }
 };
+
+/// For p_and_ds(): sets the scores of a partial tile to -inf that the masks hide.
+template <class Tile>
+__device__ __forceinline__ void hide_scores(Consumer<Tile>& consumer, const ListedStep<Tile>& step) {
+  if (step.number >= step.partial) return;
+  const ListedQueries queries = step.s.queries[consumer.place.stage];
+  KnownMasks(step.masks, queries.head, step.s.keys)
+      .template hidden_queries<Tile::Br>(queries.first_query, consumer.keys.first_key + consumer.warp_key)
+      .hide(consumer.rS);
+}
 
 /// `decoupled` with the steps that lists name. Without any, K and V are not read.
 template <class Tile>
@@ -179,52 +154,27 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     }
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    ListedConsumer<Tile> w(a, s.tiles, keys, warpgroup - 1);
+    Consumer<Tile> consumer(a, s.tiles, keys, warpgroup - 1);
     ptx::mbarrier_wait(&s.tiles.kv_full, 0);
     // The same for the whole warp: the shuffles tell the compiler, as in warpgroup_index().
     const int steps = __shfl_sync(kAllLanes, s.steps, 0), partial = __shfl_sync(kAllLanes, s.partial, 0);
     if (steps > 0) {
       Place<Tile::kDsStages> stored{}, multiplied{};
-      w.clear_keys(masks, s.keys);
-      w.store_zeros(stored);  // dS of the step before the first
-      float* sums = nullptr;  // nothing to add to
-      w.at.wait_full(s.tiles.q_ring);
-      ptx::wgmma_fence();
-      issue_scores<Tile>(w.rS, w.k_rows, w.in_stage(w.first_q));
-      ptx::wgmma_commit();
+      clear_keys(consumer, masks, s.keys);
+      consumer.store_zeros(stored);  // dS of the step before the first
+      float* sums = nullptr;         // of the step before
+      consumer.issue_first_scores();
       for (int step = 0; step < steps; ++step) {
-        ptx::wgmma_wait<0>(w.rS, w.rdK);
-        w.release_q_of_step_before(step);
-        if (step < partial) w.hide(masks, s.keys, s.queries[w.at.stage]);
-        w.p_and_ds();
-        stored.wait_empty(s.tiles.ds_ring);
-        store_ds<Tile>(s.tiles.ds[stored.stage], w.rdS, w.warp_key);
-        ptx::fence_proxy_async();
-        warp_arrives(s.tiles.ds_ring.full[stored.stage]);
-        stored.advance();
-        ptx::wgmma_wait<0>(w.rdV);
-        w.at.leave(s.tiles.do_ring);
-        multiplied.wait_full(s.tiles.ds_ring);
-        ptx::wgmma_fence();
-        issue_dq<Tile>(w.rdQ, w.ds(multiplied.stage), w.k_of_dq);
-        ptx::wgmma_commit();
-        issue_key_gradient<Tile>(w.rdK, w.rdS, w.in_stage(w.first_q_summed));
-        ptx::wgmma_commit();
-        ptx::wgmma_wait<1>(w.rdQ);
-        multiplied.release(s.tiles.ds_ring);
-        if (sums != nullptr) add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(a));
-        sums = a.dq_sum + s.queries[w.at.stage].sums;
-        w.issue_scores_of_next(step + 1 < steps);
+        decoupled_step(consumer, stored, multiplied, sums, ListedStep<Tile>{masks, s, step, partial});
+        sums = a.dq_sum + s.queries[consumer.place.stage].sums;
+        __syncwarp();  // all lanes have read it before the next step releases the tile
+        consumer.issue_next_scores(step + 1 < steps);
       }
-      ptx::wgmma_wait<0>(w.rS, w.rdK);
-      multiplied.wait_full(s.tiles.ds_ring);
-      ptx::wgmma_fence();
-      issue_dq<Tile>(w.rdQ, w.ds(multiplied.stage), w.k_of_dq);
-      ptx::wgmma_commit();
-      ptx::wgmma_wait<0>(w.rdQ);
-      add_to_sums<Tile>(sums, w.rdQ, w.index, head_dim<Tile>(a));
+      ptx::wgmma_wait<0>(consumer.rS, consumer.rdK);
+      multiply_last_ds(consumer, multiplied);
+      add_to_sums<Tile>(sums, consumer.rdQ, consumer.index, head_dim<Tile>(a));
     }
-    w.store_gradients(maps);
+    consumer.store_gradients(maps);
   }
 }
 

@@ -11,7 +11,6 @@
 #include "09_hopper/tensor_maps.cuh"
 #include "09_hopper/traffic.cuh"
 #include "10_hopper_backward/arguments.cuh"
-#include "10_hopper_backward/choices.cuh"
 #include "10_hopper_backward/kernel.cuh"
 #include "10_hopper_backward/prepare.cuh"
 #include "10_hopper_backward/sizes.cuh"

@@ -25,8 +25,8 @@ namespace {
 
 using Shape = AttentionBackward::Shape;
 
-/// The tile sizes that follow from choices.cuh, and in which ways a kernel makes more than five products of
-/// each pair of tiles.
+/// The tile sizes that follow from KeyTiles and OwnerTiles, and in which ways a kernel makes more than five
+/// products of each pair of tiles.
 struct Tiles {
   std::string_view variant;
   std::int64_t head_dim, Br, Bc;   ///< the largest head_dim with these tiles
@@ -36,10 +36,9 @@ struct Tiles {
   std::int64_t shared_p = 0;       ///< 1: P goes through shared memory
 
   bool adds() const { return variant != "deterministic"; }
-  std::int64_t pair() const { return variant == "pair" ? 2 : 1; }  ///< blocks with a dQ in common
   std::int64_t cols() const { return (head_dim + 63) / 64 * 64; }  ///< of a tile: in panels of 64
   /// What the queries of a head are padded to: `deterministic` has blocks of 128 queries, too.
-  std::int64_t padded_rows() const { return adds() ? pair() * Br : 128; }
+  std::int64_t padded_rows() const { return adds() ? Br : 128; }
 };
 constexpr Tiles kTiles[] = {
     {.variant = "wgmma", .head_dim = 64, .Br = 128, .Bc = 128, .stored_dq = 1},
@@ -52,8 +51,6 @@ constexpr Tiles kTiles[] = {
     {.variant = "decoupled", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "persistent", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "persistent", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
-    {.variant = "pair", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1, .zero_dq = 2},
-    {.variant = "pair", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 2},
     {.variant = "final", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "final", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1},
     {.variant = "final", .head_dim = 96, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
@@ -192,16 +189,12 @@ struct Work {
   std::int64_t visits;  ///< pairs of a key tile and a query tile that sees it, or that is past the last query
 
   Work(const Shape& shape, const Tiles& tile)
-      : blocks(shape.batch * shape.kv_heads * ceil_div(shape.seq_k, tile.pair() * tile.Bc) * tile.pair()),
-        visits(0) {
-    // The blocks of a pair visit the same query tiles, an even number.
-    const std::int64_t rows = tile.pair() * tile.Br;
-    for (std::int64_t key = 0; key < shape.seq_k; key += tile.pair() * tile.Bc) {
-      const std::int64_t padded = ceil_div(shape.seq_q, tile.padded_rows()) * tile.padded_rows();
-      for (std::int64_t query = 0; query < padded; query += rows) {
-        const std::int64_t last = std::min(query + rows, shape.seq_q) - 1;
-        visits +=
-            shape.batch * shape.heads * (shape.visible_keys(last) > key ? tile.pair() * tile.pair() : 0);
+      : blocks(shape.batch * shape.kv_heads * ceil_div(shape.seq_k, tile.Bc)), visits(0) {
+    const std::int64_t padded = ceil_div(shape.seq_q, tile.padded_rows()) * tile.padded_rows();
+    for (std::int64_t key = 0; key < shape.seq_k; key += tile.Bc) {
+      for (std::int64_t query = 0; query < padded; query += tile.Br) {
+        const std::int64_t last = std::min(query + tile.Br, shape.seq_q) - 1;
+        if (shape.visible_keys(last) > key) visits += shape.batch * shape.heads;
       }
     }
   }
@@ -310,17 +303,16 @@ TEST_F(HopperBackward, ACausalMaskSkipsTilesThatItHides) {
     const AnyChapter chapter = describe_chapter();
     const Traffic traffic = variant_named(chapter, tile.variant).traffic(shape);
     const std::int64_t visits = Work(shape, tile).visits;
-    EXPECT_LT(visits, (tile.pair() == 1 ? 0.7 : 0.8) * double(queries * keys))
-        << tile.variant << tile.head_dim;
+    EXPECT_LT(visits, 0.7 * double(queries * keys)) << tile.variant << tile.head_dim;
     const std::int64_t tile_bytes = tile.Br * tile.head_dim * 4;
     EXPECT_EQ(traffic.tensors.at("dq_sum").read_bytes,
-              (visits / tile.pair() + queries) * tile_bytes)  // and the conversion
+              (visits + queries) * tile_bytes)  // and the conversion
         << tile.variant << tile.head_dim;
   }
 }
 
 // An addition of a warp, or of the copy engine, goes to whole sectors: each number of a tile of dQ is added
-// once, in `pair` once for two key tiles. The counter of `persistent` takes an addition for each key tile.
+// once. The counter of `persistent` takes an addition for each key tile.
 TEST_F(HopperBackward, SLOW_AddsToDqOnceForEachKeyTile) {
   for (const Tiles& tile : kTiles) {
     const Shape shape{.heads = 2,
@@ -334,7 +326,7 @@ TEST_F(HopperBackward, SLOW_AddsToDqOnceForEachKeyTile) {
     ASSERT_EQ(result.complaint(), "") << tile.variant << tile.head_dim;
     if (!result.counted) GTEST_SKIP() << "additions are counted on the simulator";
     const Work work(shape, tile);
-    const std::int64_t bytes = work.visits / tile.pair() * tile.Br * tile.head_dim * 4;
+    const std::int64_t bytes = work.visits * tile.Br * tile.head_dim * 4;
     const std::int64_t counter = tile.variant == "persistent" ? work.blocks : 0;
     EXPECT_EQ(result.counted->atomic_sectors, tile.adds() ? bytes / 32 + counter : 0)
         << tile.variant << tile.head_dim;
@@ -346,10 +338,8 @@ TEST_F(HopperBackward, SLOW_AddsToDqOnceForEachKeyTile) {
 std::int64_t shared_bytes(const Tiles& tile) {
   const auto with_barriers = [](std::int64_t bytes) { return (bytes / 1024 + 1) * 1024; };
   const std::int64_t ds = 2 * tile.Bc * tile.Br;
-  const std::int64_t tiles = 4 * tile.cols() * (tile.Bc + 2 * tile.Br) + 2 * ds / tile.pair();
+  const std::int64_t tiles = 4 * tile.cols() * (tile.Bc + 2 * tile.Br) + 2 * ds;
   std::int64_t more = tile.stored_dq * tile.Br * tile.head_dim * 4 + tile.shared_p * 4 * tile.Br * tile.Bc;
-  if (tile.pair() == 2)
-    more = 2 * tile.cols() * tile.Bc + 2 * ds;  // the other block's K, dS that comes and goes
   if (tile.variant == "persistent") more = 1;
   return with_barriers(tiles + 16 * tile.Br) + (more > 0 ? with_barriers(more) : 0);
 }
@@ -365,10 +355,8 @@ TEST_F(HopperBackward, SLOW_UsesSharedMemoryWithoutConflictsAndOneBarrier) {
     EXPECT_EQ(result.counted->shared.conflicts(), 0) << tile.variant << tile.head_dim;
     EXPECT_EQ(result.counted->shared.bytes_per_block, shared_bytes(tile)) << tile.variant << tile.head_dim;
     const QueryBlocks forward = forward_blocks(tile.head_dim), dq = dq_blocks(tile.head_dim);
-    // A cluster has a barrier of its own.
-    const std::int64_t own = tile.pair() == 2 ? 0 : 12 * Work(shape, tile).blocks;
-    const std::int64_t warps =
-        own + (tile.adds() ? 0 : 12 * dq.count(shape)) + (4 + forward.Br / 16) * forward.count(shape);
+    const std::int64_t warps = 12 * Work(shape, tile).blocks + (tile.adds() ? 0 : 12 * dq.count(shape)) +
+                               (4 + forward.Br / 16) * forward.count(shape);
     EXPECT_EQ(result.counted->barriers, warps) << tile.variant << tile.head_dim;
   }
 }

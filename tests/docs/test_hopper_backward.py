@@ -25,8 +25,8 @@ class Operands(unittest.TestCase):
     def test_sizes_are_those_of_the_kernel(self):
         queries = {d: sizes.queries for d, sizes in drawn.SIZES.items()}
         self.assertEqual(queries, drawn.sizes_in_source())
-        self.assertIn("int Bc = 128;", source("choices.cuh"))
-        self.assertIn("kDqCols = Br * kCols / 64 / kConsumers;", source("choices.cuh"))
+        self.assertIn("int Bc = 128;", source("backward.cuh"))
+        self.assertIn("kDqCols = Br * kCols / 64 / kConsumers;", source("backward.cuh"))
 
     def test_a_consumer_multiplies_as_often_as_it_says(self):
         steps = {
@@ -131,12 +131,14 @@ class Path_of_ds(unittest.TestCase):
 
 class Consumers(unittest.TestCase):
     def order(self, name: str) -> list[str]:
-        """What a step of a kernel does, with p_and_ds() written out."""
-        text = body("kernel.cuh", name)
+        """What a step of a kernel does, with its functions written out."""
+        text = body("kernel.cuh", f"{name}_gradients")
         text = text[text.index("for (QueryWalk") :]
-        text = text.replace("w.p_and_ds(walk);", body("consumer.cuh", "p_and_ds"))
+        text = re.sub(r"decoupled_step\(.*?;", lambda _: body("kernel.cuh", "decoupled_step"), text)
+        text = re.sub(r"consumer\.p_and_ds\(\w+\);", lambda _: body("consumer.cuh", "p_and_ds"), text)
         calls = (
-            r"issue_scores<Tile>\((?:w\.)?(rdP)|(probabilities)|issue_key_gradient<Tile>\((?:w\.)?(rd[VK])|"
+            r"issue_scores<Tile>\((?:consumer\.)?(rdP)|(probabilities)|"
+            r"issue_key_gradient<Tile>\((?:consumer\.)?(rd[VK])|"
             r"(score_gradients)|(wait_full\(s\.ds_ring)|(issue_dq)|(add_to_sums)|(issue_next_scores)"
         )
         found = [next(filter(None, each)) for each in re.findall(calls, text)]
@@ -152,7 +154,7 @@ class Consumers(unittest.TestCase):
         step = ["rdP", "probabilities", "rdV", "score_gradients", "wait_full(s.ds_ring"]
         step += ["issue_dq", "rdK", "add_to_sums", "issue_next_scores"]
         for name, multiplied in (("overlapped", 1), ("decoupled", 0)):
-            self.assertEqual(self.order(f"{name}_gradients"), step)
+            self.assertEqual(self.order(name), step)
             expected = ["dP 1", "P 1", "dV 1", "dS 1", f"dQ {multiplied}", "dK 1"]
             expected += [f"+{multiplied}", "S 2"]
             self.assertEqual(self.drawn_order(name), expected)

@@ -232,7 +232,8 @@ class SheetTest(InAChapter):
         keys = (
             "inputs, files, try, limit_tiles, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, "
             "limit_barriers, limit_shuffles, limit_votes, "
-            "limit_over_waited, limit_wavefronts, least_named_barriers, least_votes_beside_products, "
+            "limit_over_waited, limit_wavefronts, limit_late_arrivals, "
+            "least_named_barriers, least_votes_beside_products, "
             "least_accesses_beside_products, least_arrivals_beside_products, least_kernels_beside_transfers, "
             "exercise, open"
         )
@@ -2011,6 +2012,15 @@ class DiagnosisTest(unittest.TestCase):
         start = "the wait at kernel.cuh:107 (calls cp_async.cuh:30) covers a group that "
         self.assertTrue(finding.details[0].startswith(start), finding.details)
         self.assertEqual(finding.lines, ["kernel.cuh:107", "cp_async.cuh:30"])
+
+    def test_stages_that_are_released_late(self):
+        late, solution = (attempt(ops={"arrivals_beside_products": n}) for n in (12, 8))
+        self.assertIsNone(diagnosis.explain([solution], ["late_arrivals"], [late]))
+        self.assertIsNone(diagnosis.explain([late], ["arrivals_beside_products"], [solution]))
+        finding = diagnosis.explain([late], ["late_arrivals"], [solution])
+        self.assertEqual(finding.kind, "late_arrivals")
+        self.assertIn("releases more while a product is in flight", finding.headline)
+        self.assertIn(": 12, the chapter's kernel 8 (once for each warp)", finding.details[0])
 
     def test_less_than_the_solution(self):
         for kind, says in {

@@ -521,8 +521,7 @@ class SoftmaxTest(unittest.TestCase):
 class HopperTest(unittest.TestCase):
     """Chapters 09, 10 and 12, whose copies are counted elsewhere."""
 
-    # Of chapter 10. `persistent` also takes tiles by atomics, `pair` moves other bytes, and so does
-    # `deterministic`.
+    # Of chapter 10. `persistent` also takes tiles by atomics, and `deterministic` moves other bytes.
     SAME_BYTES = ("wgmma", "register_sums", "overlapped", "decoupled", "final")
 
     def rows(self, name: str, key: str) -> list[dict]:

@@ -32,7 +32,7 @@ OPERATIONS_PER_CYCLE = 4096  # of the tensor cores of a multiprocessor
 
 @dataclass(frozen=True)
 class Sizes:
-    """Tiles for a head dimension, as KeyTiles in choices.cuh has them. Numbers are those of a consumer's
+    """Tiles for a head dimension, as KeyTiles in backward.cuh has them. Numbers are those of a consumer's
     step.
     """
 
@@ -425,8 +425,8 @@ def consumers() -> str:
 
 
 def sizes_in_source() -> dict[int, int]:
-    """Queries of a step for each head dimension, as choices.cuh says."""
-    source = (CHAPTER / "choices.cuh").read_text(encoding="utf-8")
+    """Queries of a step for each head dimension, as backward.cuh says."""
+    source = (CHAPTER / "backward.cuh").read_text(encoding="utf-8")
     limit, below, above = re.search(r"int Br = kHeadDim <= (\d+) \? (\d+) : (\d+);", source).groups()
     return {d: int(below) if d <= int(limit) else int(above) for d in SIZES}
 

@@ -48,6 +48,7 @@ KINDS = (
     "conflicts",
     *OPERATIONS,
     "wavefronts",
+    "late_arrivals",
     *LEAST,
 )
 
@@ -385,12 +386,13 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
         right = {values.get(option) for values in good}
         if option in SAY_NOTHING or wrong & right:
             continue
-        if len(wrong) == 1 and None not in wrong and (option not in SIZES or right == {None}):
+        same = len(wrong) == 1 and None not in wrong
+        if same and (option not in SIZES or right == {None}):
             words.append(f"{option} {next(iter(wrong))}".rstrip())
         try:
             bad_sizes, good_sizes = ([int(value) for value in both] for both in (wrong, right))
         except (TypeError, ValueError):  # a word, a flag, or absent
-            is_new = is_new or len(wrong) == 1 and None not in wrong
+            is_new = is_new or same
             continue
         if min(bad_sizes) > max(good_sizes):
             text = f"right up to {option} {max(good_sizes)}, wrong from {min(bad_sizes)} on"
@@ -789,6 +791,15 @@ BEYOND = {
         lambda attempt: _operations(attempt, "over_waited"),
         "is right, but waits earlier than necessary",
         _more_waits,
+    ),
+    "late_arrivals": (
+        lambda attempt: _operations(attempt, "arrivals_beside_products"),
+        "is right, but releases more while a product is in flight than the chapter's kernel",
+        partial(
+            _compared,
+            what="arrivals at mbarriers during a wgmma of the warp",
+            names=["arrivals_beside_products"],
+        ),
     ),
     **{
         name: (

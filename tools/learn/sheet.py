@@ -31,6 +31,7 @@ LIMITS = (
     "votes",
     "over_waited",
     "wavefronts",
+    "late_arrivals",
 )
 
 # The defects that `more` can have a question for: diagnosis.DEFECTS.
