@@ -8,12 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "attention/refusal.hpp"
+
 namespace fa::ch13 {
 
 /// Why a run cannot go on, in one line.
 struct Complaint {
   int status;  ///< exit status: 1 wrong, 2 arguments, 3 device
   std::string reason;
+  std::optional<Refusal> refusal = std::nullopt;  ///< if it is one
+  std::string variant = {};                       ///< which refuses the problem
 };
 
 class Ranks {
@@ -35,6 +39,8 @@ class Ranks {
 
   /// What each rank gives, on all ranks.
   std::vector<std::string> all(const std::string& mine);
+  /// The same for numbers: those of all ranks, one rank after the other.
+  std::vector<double> all(const std::vector<double>& mine);
 
   /// The complaint of the lowest rank that has one, on all ranks; nothing if all are content.
   std::optional<Complaint> agree(const std::optional<Complaint>& mine);
