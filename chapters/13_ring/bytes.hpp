@@ -64,8 +64,9 @@ inline std::vector<std::int64_t> link_bytes_of(const Plan& plan, const Share& sh
     bool transfers = false;
     for (const Operation& operation : step) {
       transfers = transfers || is_transfer(operation.kind);
-      if (operation.kind == Kind::kSend && operation.peer != share.rank) bytes += operation.reads[0].bytes();
-      if (operation.kind == Kind::kGather) bytes += (share.R() - 1) * operation.reads[0].bytes();
+      int receivers = operation.kind == Kind::kSend && operation.peer != share.rank ? 1 : 0;
+      if (operation.kind == Kind::kGather) receivers = share.R() - 1;
+      for (const View& view : operation.reads) bytes += receivers * view.bytes();
     }
     if (transfers) links.push_back(bytes);
   }

@@ -235,7 +235,7 @@ struct Execution::Parts {
     switch (op.kind) {
       case Kind::kSend:
       case Kind::kReceive: return transfer(unit.leaving, unit.arriving, streams.comm, stream);
-      case Kind::kGather: return gather(unit, stream);
+      case Kind::kGather: return gather(op, stream);
       case Kind::kAttend: return engine.forward(unit.args, stream);
       case Kind::kDifferentiate: return engine.backward(unit.args, stream);
       case Kind::kMerge:
@@ -257,12 +257,11 @@ struct Execution::Parts {
     }
   }
 
-  void gather(const Unit& unit, cudaStream_t stream) const {
+  void gather(const Operation& op, cudaStream_t stream) const {
     FA_NCCL_CHECK(ncclGroupStart());
-    for (const Operation* op : unit.operations) {
-      const View &from = op->reads[0], &to = op->writes[0];
-      FA_NCCL_CHECK(ncclAllGather(buffers.at(from), buffers.at(to), std::size_t(from.bytes()), ncclUint8,
-                                  streams.comm, stream));
+    for (std::size_t k = 0; k < op.reads.size(); ++k) {
+      FA_NCCL_CHECK(ncclAllGather(buffers.at(op.reads[k]), buffers.at(op.writes[k]),
+                                  std::size_t(op.reads[k].bytes()), ncclUint8, streams.comm, stream));
     }
     FA_NCCL_CHECK(ncclGroupEnd());
   }
@@ -281,11 +280,11 @@ Execution::Execution(const Plan& plan, const AttentionShape& whole, const Engine
       if (!joins) units.push_back({.operations = {}, .stream = streams.number_of(op.lane)});
       Unit& unit = units.back();
       unit.operations.push_back(&op);
-      const auto message = [&](const View& view) {
-        return Message{buffers.at(view), std::size_t(view.bytes()), op.peer};
+      const auto add_messages = [&](const std::vector<View>& views, std::vector<Message>& to) {
+        for (const View& view : views) to.push_back({buffers.at(view), std::size_t(view.bytes()), op.peer});
       };
-      if (op.kind == Kind::kSend) unit.leaving.push_back(message(op.reads[0]));
-      if (op.kind == Kind::kReceive) unit.arriving.push_back(message(op.writes[0]));
+      if (op.kind == Kind::kSend) add_messages(op.reads, unit.leaving);
+      if (op.kind == Kind::kReceive) add_messages(op.writes, unit.arriving);
       if (op.kind == Kind::kAttend || op.kind == Kind::kDifferentiate)
         unit.args = arguments_of(op, whole, engine, buffers);
     }

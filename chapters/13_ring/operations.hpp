@@ -61,9 +61,9 @@ constexpr int kTransfers = -1;
 /// One thing that a rank does. It reads and writes views, in the order that is given here.
 struct Operation {
   enum class Kind {
-    kSend,           ///< a view, to rank `peer`
-    kReceive,        ///< a view, from rank `peer`
-    kGather,         ///< sends a view to all ranks, receives those of all
+    kSend,           ///< views, to rank `peer`
+    kReceive,        ///< views, from rank `peer`
+    kGather,         ///< sends views to all ranks, receives those of all
     kAttend,         ///< reads Q, K, V; writes O, LSE
     kDifferentiate,  ///< reads Q, K, V, O, dO, LSE; writes dQ, dK, dV
     kMerge,          ///< reads O and LSE of what there is, then of each part; writes O and LSE of their sum

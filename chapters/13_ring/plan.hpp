@@ -32,25 +32,27 @@ std::vector<int> Split::pieces_of(int rank) const {
 
 // --- transfers of a ring -----------------------------------------------------------------------------------
 
-/// A view leaves for the rank that is `distance` further on, another one arrives from the rank for which this
+using Views = std::vector<View>;
+
+/// Some views leave for the rank that is `distance` further on, as many arrive from the rank for which this
 /// one is that.
-inline void rotate(Step& step, const Ring& ring, const View& leaves, const View& arrives, int distance = 1) {
-  step.push_back({.kind = kSend, .reads = {leaves}, .peer = ring.next(distance), .lane = kTransfers});
-  step.push_back(
-      {.kind = kReceive, .writes = {arrives}, .peer = ring.previous(distance), .lane = kTransfers});
+inline void rotate(Step& now, const Ring& ring, const Views& leaving, const Views& arriving,
+                   int distance = 1) {
+  now.push_back({.kind = kSend, .reads = leaving, .peer = ring.next(distance), .lane = kTransfers});
+  now.push_back({.kind = kReceive, .writes = arriving, .peer = ring.previous(distance), .lane = kTransfers});
 }
 
-/// K or V that the rank has in a step: its own in step 0, then those in a few buffers by turns.
-inline View keys_of(const Share& s, Name tensor, int step, const Changes& with) {
+/// K and V that the rank has in a step: its own in step 0, then those in a few buffers by turns.
+inline Views keys_of(const Share& s, int step, const Changes& with) {
   const Range tokens = {0, s.split.tokens_of(s.ring().owner(step))};
-  if (step == 0) return s.of({tensor}, tokens);
-  return s.of({tensor, kIn, step % with.key_buffers()}, tokens);
+  if (step == 0) return {s.of({kK}, tokens), s.of({kV}, tokens)};
+  const int number = step % with.key_buffers();
+  return {s.of({kK, kIn, number}, tokens), s.of({kV, kIn, number}, tokens)};
 }
 
 /// K and V of step `from` leave, those of step `to` arrive.
 inline void pass_on_keys(const Share& s, Step& now, int from, int to, const Changes& with, int distance = 1) {
-  for (const Name tensor : {kK, kV})
-    rotate(now, s.ring(), keys_of(s, tensor, from, with), keys_of(s, tensor, to, with), distance);
+  rotate(now, s.ring(), keys_of(s, from, with), keys_of(s, to, with), distance);
 }
 
 // --- sums of parts -----------------------------------------------------------------------------------------
@@ -115,23 +117,26 @@ inline void attend(const Share& s, Step& now, int step, std::vector<Piece>& piec
   const auto part = s.part(s.ring().owner(step));
   if (!part) return;
   const Range queries = part->queries;
-  const int number = step % with.part_buffers();
-  // A part begins with its first query.
-  const auto o = [&](const Range& of) { return s.of({kO, kPart, number}, of); };
-  const auto lse = [&](const Range& of) { return s.lse(kPart, number, of, queries.length()); };
-  const Range all = {0, queries.length()};
+  // O and LSE of some queries, counted from the first one of the part.
+  const auto results = [&](const Range& of) -> Views {
+    if (step == 0) return {s.of({kO}, of), s.lse(of)};
+    const int number = step % with.part_buffers();
+    return {s.of({kO, kPart, number}, of), s.lse(kPart, number, of, queries.length())};
+  };
+  const Views keys = keys_of(s, step, with);
   now.push_back({.kind = kAttend,
-                 .reads = {s.of({kQ}, queries), keys_of(s, kK, step, with), keys_of(s, kV, step, with)},
-                 .writes = {step == 0 ? s.of({kO}, queries) : o(all), step == 0 ? s.lse(queries) : lse(all)},
+                 .reads = {s.of({kQ}, queries), keys[0], keys[1]},
+                 .writes = results({0, queries.length()}),
                  .part = *part,
                  .lane = with.lane(step)});
   for (Piece& piece : pieces) {
     if (piece.queries.begin < queries.begin) continue;
-    const Range of = {piece.queries.begin - queries.begin, piece.queries.end - queries.begin};
     if (step == 0) {
       piece.sum.done = 1;
     } else {
-      piece.waiting.insert(piece.waiting.end(), {o(of), lse(of)});
+      for (const View& view :
+           results({piece.queries.begin - queries.begin, piece.queries.end - queries.begin}))
+        piece.waiting.push_back(view);
     }
   }
 }
@@ -145,9 +150,7 @@ inline Plan ring_forward(const Share& s, const Changes& with) {
     if (step + 1 < s.R()) {
       pass_on_keys(s, now, step, step + 1, with);
       if (with.head_start && (step == 0 || !with.steps)) {
-        now.push_back({.kind = kHoldUp,
-                       .reads = {keys_of(s, kK, step, with), keys_of(s, kV, step, with)},
-                       .lane = with.lane(step)});
+        now.push_back({.kind = kHoldUp, .reads = keys_of(s, step, with), .lane = with.lane(step)});
       }
     }
     attend(s, now, step, pieces, with);
@@ -184,12 +187,13 @@ inline void differentiate(const Share& s, Step& now, int step, int number, const
       std::ranges::all_of(pieces, [&](const Piece& piece) { return !is_of(piece) || piece.sum.done == 0; });
   const Buffer buffer = is_first ? Buffer{kDq} : Buffer{kDq, kPart, number % with.part_buffers()};
   const std::int64_t begin = is_first ? queries.begin : 0;
-  now.push_back({.kind = kDifferentiate,
-                 .reads = {s.of({kQ}, queries), keys_of(s, kK, step, with), keys_of(s, kV, step, with),
-                           s.of({kO}, queries), s.of({kDo}, queries), lse},
-                 .writes = {s.of(buffer, {begin, begin + queries.length()}), dk, dv},
-                 .part = *part,
-                 .lane = lane});
+  const Views keys = keys_of(s, step, with);
+  now.push_back(
+      {.kind = kDifferentiate,
+       .reads = {s.of({kQ}, queries), keys[0], keys[1], s.of({kO}, queries), s.of({kDo}, queries), lse},
+       .writes = {s.of(buffer, {begin, begin + queries.length()}), dk, dv},
+       .part = *part,
+       .lane = lane});
   for (Piece& piece : pieces) {
     if (!is_of(piece)) continue;
     const std::int64_t first = begin + piece.queries.begin - queries.begin;
@@ -214,8 +218,10 @@ inline Plan ring_backward(const Share& s, const Changes& with) {
     return parts == 1 ? s.of({tensor, role}, tokens(number)) : s.sums({tensor, role}, tokens(number));
   };
   const auto pass_on_sums = [&](Step& now, int number) {  // which contain part `number`
-    for (const Name tensor : {kDk, kDv})
-      rotate(now, s.ring(), sums(tensor, kOut, number, number), sums(tensor, kIn, number + 1, number));
+    const auto both = [&](Role role, int of) -> Views {
+      return {sums(kDk, role, of, number), sums(kDv, role, of, number)};
+    };
+    rotate(now, s.ring(), both(kOut, number), both(kIn, number + 1));
   };
   for (int step = 0; step < s.R(); ++step) {
     Step& now = plan.emplace_back();
@@ -287,8 +293,8 @@ inline Plan homeward_backward(const Share& s, const Changes& with) {
     differentiate(s, now, step, number, dk, dv, pieces, with, with.lane(number));
     if (step > 0) {
       if (arrived == kMostArrived) add_arrived(now, false);
-      for (const View& leaves : {dk, dv})
-        rotate(now, s.ring(), leaves, s.of({leaves.buffer.tensor, kIn, arrived}, own), -step);
+      rotate(now, s.ring(), {dk, dv}, {s.of({kDk, kIn, arrived}, own), s.of({kDv, kIn, arrived}, own)},
+             -step);
       ++arrived;
       if (keys_go_back(s, step - 1, with)) pass_on_keys(s, now, step - 1, step - 2, with, -1);
     }
@@ -309,12 +315,11 @@ inline Plan ring_or_homeward_backward(const Share& s, const Changes& with) {
 /// Every rank gets all of K and V.
 inline void gather_keys(const Share& s, Step& now) {
   const std::int64_t length = s.split.length();  // of a rank, with what the last ones lack
-  for (const Name tensor : {kK, kV}) {
-    now.push_back({.kind = kGather,
-                   .reads = {s.of({tensor}, {0, length})},
-                   .writes = {s.of({tensor, kAll}, {0, s.R() * length})},
-                   .lane = kTransfers});
-  }
+  const Range own = {0, length}, all = {0, s.R() * length};
+  now.push_back({.kind = kGather,
+                 .reads = {s.of({kK}, own), s.of({kV}, own)},
+                 .writes = {s.of({kK, kAll}, all), s.of({kV, kAll}, all)},
+                 .lane = kTransfers});
 }
 
 /// A rank's queries and all keys that one of them sees: its last query is the last one that sees them all, as
@@ -351,17 +356,20 @@ inline Plan all_gather_backward(const Share& s, const Changes&) {
   }
   const Range own = {0, s.tokens()};
   const auto sees = [&](int rank, int from) { return part_of(s.split, rank, from, s.causal).has_value(); };
-  for (const Name tensor : {kDk, kDv}) {
-    for (int other = 0; other < s.R(); ++other) {
-      if (other == s.rank) continue;
-      if (sees(s.rank, other)) {
-        const View leaves = s.of({tensor, kAll}, s.split.piece(other));
-        plan[1].push_back({.kind = kSend, .reads = {leaves}, .peer = other, .lane = kTransfers});
-      }
-      if (sees(other, s.rank)) {
-        const View arrives = s.of({tensor, kIn, other}, own);
-        plan[1].push_back({.kind = kReceive, .writes = {arrives}, .peer = other, .lane = kTransfers});
-      }
+  for (int other = 0; other < s.R(); ++other) {
+    if (other == s.rank) continue;
+    if (sees(s.rank, other)) {
+      const Range theirs = s.split.piece(other);
+      plan[1].push_back({.kind = kSend,
+                         .reads = {s.of({kDk, kAll}, theirs), s.of({kDv, kAll}, theirs)},
+                         .peer = other,
+                         .lane = kTransfers});
+    }
+    if (sees(other, s.rank)) {
+      plan[1].push_back({.kind = kReceive,
+                         .writes = {s.of({kDk, kIn, other}, own), s.of({kDv, kIn, other}, own)},
+                         .peer = other,
+                         .lane = kTransfers});
     }
   }
   if (s.tokens() == 0) return plan;
@@ -395,11 +403,13 @@ class Trade {
       for (int peer = 0; peer < s_.R(); ++peer)
         now.push_back({.kind = kCopy, .reads = {own(tensor, peer)}, .writes = {packed(tensor, peer)}});
     }
-    for (const Name tensor : tensors) {
-      for (int peer = 0; peer < s_.R(); ++peer) {
-        send(now, flat(packed(tensor, peer)), peer);
-        receive(now, heads(tensor, peer), peer);
+    for (int peer = 0; peer < s_.R(); ++peer) {
+      Views leaving, arriving;
+      for (const Name tensor : tensors) {
+        leaving.push_back(flat(packed(tensor, peer)));
+        arriving.push_back(heads(tensor, peer));
       }
+      trade(now, leaving, arriving, peer);
     }
   }
 
@@ -429,15 +439,17 @@ class Trade {
       from.pitch = s_.split.tokens;
       now.push_back({.kind = kCopy, .reads = {from}, .writes = {lse_out(peer)}});
     }
-    for (const Name tensor : tensors) {
-      for (int peer = 0; peer < s_.R(); ++peer) {
-        send(now, heads(tensor, peer), peer);
-        receive(now, flat(packed(tensor, peer)), peer);
+    for (int peer = 0; peer < s_.R(); ++peer) {
+      Views leaving, arriving;
+      for (const Name tensor : tensors) {
+        leaving.push_back(heads(tensor, peer));
+        arriving.push_back(flat(packed(tensor, peer)));
       }
-    }
-    for (int peer = 0; with_lse && peer < s_.R(); ++peer) {
-      send(now, flat(lse_out(peer)), peer);
-      receive(now, flat(lse_in(peer)), peer);
+      if (with_lse) {
+        leaving.push_back(flat(lse_out(peer)));
+        arriving.push_back(flat(lse_in(peer)));
+      }
+      trade(now, leaving, arriving, peer);
     }
     for (const Name tensor : tensors) {
       for (int peer = 0; peer < s_.R(); ++peer)
@@ -460,11 +472,9 @@ class Trade {
   Part part() const { return {{0, s_.split.tokens}, {0, s_.split.tokens}, s_.causal}; }
 
  private:
-  static void send(Step& now, const View& view, int peer) {
-    now.push_back({.kind = kSend, .reads = {view}, .peer = peer, .lane = kTransfers});
-  }
-  static void receive(Step& now, const View& view, int peer) {
-    now.push_back({.kind = kReceive, .writes = {view}, .peer = peer, .lane = kTransfers});
+  static void trade(Step& now, const Views& leaving, const Views& arriving, int peer) {
+    now.push_back({.kind = kSend, .reads = leaving, .peer = peer, .lane = kTransfers});
+    now.push_back({.kind = kReceive, .writes = arriving, .peer = peer, .lane = kTransfers});
   }
   /// The same elements, which follow each other, as one row.
   static View flat(View view) {
