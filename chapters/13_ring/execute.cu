@@ -36,7 +36,7 @@ class Order {
   explicit Order(const Streams& streams)
       : streams_(streams), last_(std::size_t(streams.count()), kNone), waits_(last_.size(), kNone) {}
 
-  void add(Unit& unit, std::size_t number) {
+  void find_waits(Unit& unit, std::size_t number) {
     stream_ = unit.stream;
     std::ranges::fill(waits_, kNone);
     std::vector<Use*> read, written;
@@ -289,7 +289,7 @@ Execution::Execution(const Plan& plan, const AttentionShape& whole, const Engine
         unit.args = arguments_of(op, whole, engine, buffers);
     }
   }
-  for (std::size_t number = 0; number < units.size(); ++number) order.add(units[number], number);
+  for (std::size_t number = 0; number < units.size(); ++number) order.find_waits(units[number], number);
   parts_->last = order.last();
   for (std::size_t stream = 1; stream < parts_->last.size(); ++stream) {
     const int last = parts_->last[stream];
