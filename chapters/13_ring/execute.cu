@@ -48,11 +48,11 @@ class Order {
       begin_lane(operation->lane);
     }
     // What it reads has been written.
-    for (Use* use : read) wait_for(use->writer);
+    for (Use* use : read) comes_after(use->writer);
     // What it overwrites is no longer in use.
     for (Use* use : written) {
-      wait_for(use->writer);
-      for (const End& reader : use->readers) wait_for(reader);
+      comes_after(use->writer);
+      for (const End& reader : use->readers) comes_after(reader);
     }
     for (Use* use : read) use->readers.push_back({number, stream_});
     for (Use* use : written) *use = {.writer = {number, stream_}};
@@ -77,7 +77,7 @@ class Order {
   };
 
   /// Units of a stream are complete in their order: it is enough to wait for the last one.
-  void wait_for(const End& end) {
+  void comes_after(const End& end) {
     if (end.stream == kNone || end.stream == stream_) return;
     int& wait = waits_[std::size_t(end.stream)];
     wait = std::max(wait, int(end.unit));
@@ -90,7 +90,7 @@ class Order {
     lane_ = lane;
     const int before = lane > 1 ? streams_.number_of(lane - 1) : 0;
     if (streams_.number_of(lane) > before || last_[std::size_t(before)] == kNone) return;
-    wait_for({std::size_t(last_[std::size_t(before)]), before});
+    comes_after({std::size_t(last_[std::size_t(before)]), before});
   }
 
   const Streams& streams_;

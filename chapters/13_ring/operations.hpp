@@ -73,7 +73,7 @@ struct Operation {
     kHoldUp,         ///< kernels come some microseconds later, so that a transfer begins before them
   };
   Kind kind;
-  std::vector<View> reads, writes;
+  std::vector<View> reads = {}, writes = {};
   int peer = -1;
   Part part = {};  ///< of attention: queries and keys
   int shares = 1;  ///< of attention: computes one share of all heads, of so many
