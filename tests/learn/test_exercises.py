@@ -1203,7 +1203,7 @@ class ChaptersTest(unittest.TestCase):
             marked = {
                 path.name
                 for path in chapter.path.rglob("*")
-                if path.suffix in (".cuh", ".cu") and "// EXERCISE " in path.read_text(encoding="utf-8")
+                if path.suffix in (".cuh", ".cu", ".hpp") and "// EXERCISE " in path.read_text(encoding="utf-8")
             }
             exercise = exercises.Exercise(chapter)
             listed = set(exercise.names) if exercise.exists else set()
