@@ -14,31 +14,31 @@
 namespace fa::ch13 {
 
 /// What an exception means for the program.
-inline Complaint complaint_of(const std::exception& error) {
-  if (const auto* refused = dynamic_cast<const Refused*>(&error))
-    return {2, error.what(), refused->refusal, refused->variant};
-  if (dynamic_cast<const UsageError*>(&error)) return {2, error.what()};
-  if (dynamic_cast<const DeviceError*>(&error) || dynamic_cast<const CudaError*>(&error))
-    return {3, error.what()};
-  if (dynamic_cast<const std::bad_alloc*>(&error)) return {2, "not enough memory: choose smaller sizes"};
-  return {1, error.what()};
+inline Error error_of(const std::exception& thrown) {
+  if (const auto* refused = dynamic_cast<const Refused*>(&thrown))
+    return {2, thrown.what(), refused->refusal, refused->variant};
+  if (dynamic_cast<const UsageError*>(&thrown)) return {2, thrown.what()};
+  if (dynamic_cast<const DeviceError*>(&thrown) || dynamic_cast<const CudaError*>(&thrown))
+    return {3, thrown.what()};
+  if (dynamic_cast<const std::bad_alloc*>(&thrown)) return {2, "not enough memory: choose smaller sizes"};
+  return {1, thrown.what()};
 }
 
 /// Calls f on all ranks. If it throws on one of them, all throw the same.
 template <class F>
 auto together(F f) -> decltype(f()) {
-  std::optional<Complaint> mine;
+  std::optional<Error> mine;
   decltype(f()) result = {};
   try {
     result = f();
-  } catch (const std::exception& error) {
-    mine = complaint_of(error);
+  } catch (const std::exception& thrown) {
+    mine = error_of(thrown);
   }
-  if (const auto complaint = Ranks::instance().agree(mine)) {
-    if (complaint->refusal) throw Refused(*complaint->refusal, complaint->variant);
-    if (complaint->status == 2) throw UsageError(complaint->reason);
-    if (complaint->status == 3) throw DeviceError(complaint->reason);
-    throw std::runtime_error(complaint->reason);
+  if (const auto error = Ranks::instance().agree(mine)) {
+    if (error->refusal) throw Refused(*error->refusal, error->variant);
+    if (error->status == 2) throw UsageError(error->reason);
+    if (error->status == 3) throw DeviceError(error->reason);
+    throw std::runtime_error(error->reason);
   }
   return result;
 }
@@ -48,8 +48,8 @@ template <class F>
 auto or_end_all(F f) -> decltype(f()) {
   try {
     return f();
-  } catch (const std::exception& error) {
-    Ranks::instance().end_all(complaint_of(error));
+  } catch (const std::exception& thrown) {
+    Ranks::instance().end_all(error_of(thrown));
   }
 }
 

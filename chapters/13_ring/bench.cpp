@@ -118,9 +118,9 @@ std::unique_ptr<Job> Bench::alone(const Job& job, std::int64_t tokens) const {
     if (!job.buffers().has(tensor)) continue;
     const auto bytes = std::size_t(tokens * job.share().row(tensor) * job.share().element_bytes);
     const std::size_t have = bytes / std::size_t(tokens) * std::size_t(job.share().tokens());
-    auto* const to = static_cast<std::byte*>(alone->buffers().at(Buffer{tensor}));
+    auto* const to = static_cast<std::byte*>(alone->buffers().address(Buffer{tensor}));
     for (std::size_t done = 0; have > 0 && done < bytes; done += have) {
-      FA_CUDA_CHECK(cudaMemcpy(to + done, job.buffers().at(Buffer{tensor}), std::min(have, bytes - done),
+      FA_CUDA_CHECK(cudaMemcpy(to + done, job.buffers().address(Buffer{tensor}), std::min(have, bytes - done),
                                cudaMemcpyDeviceToDevice));
     }
   }

@@ -29,9 +29,11 @@ class Buffers {
           const std::vector<Plan>& plans, ncclComm_t comm = nullptr);
 
   /// Where a buffer begins.
-  void* at(const Buffer& buffer) const { return memory_.at(buffer).address.get(); }
+  void* address(const Buffer& buffer) const { return memory_.at(buffer).address.get(); }
   /// Where a view begins.
-  void* at(const View& view) const { return static_cast<std::byte*>(at(view.buffer)) + view.offset(); }
+  void* address(const View& view) const {
+    return static_cast<std::byte*>(address(view.buffer)) + view.offset();
+  }
   /// Whether the rank has such a tensor. Those of the backward pass are not always there.
   bool has(Name tensor) const { return memory_.contains({tensor}); }
 

@@ -1,7 +1,6 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -13,12 +12,11 @@
 #include "execute.hpp"
 #include "merge.cuh"
 #include "nccl.hpp"
+#include "order.hpp"
 #include "transfer.cuh"
 
 namespace fa::ch13 {
 namespace {
-
-// --- who waits for whom ------------------------------------------------------------------------------------
 
 /// Something to enqueue: an operation, or transfers that begin together.
 struct Unit {
@@ -28,76 +26,6 @@ struct Unit {
   cudaEvent_t event = nullptr;          ///< its end, if another stream waits for it
   Engine::Args args = {};               ///< of attention
   std::vector<Message> leaving = {}, arriving = {};
-};
-
-/// Finds what a unit has to wait for, given all earlier ones.
-class Order {
- public:
-  explicit Order(const Streams& streams)
-      : streams_(streams), last_(std::size_t(streams.count()), kNone), waits_(last_.size(), kNone) {}
-
-  void find_waits(Unit& unit, std::size_t number) {
-    stream_ = unit.stream;
-    std::ranges::fill(waits_, kNone);
-    std::vector<Use*> read, written;
-    for (const Operation* operation : unit.operations) {
-      for (const View& view : operation->reads) read.push_back(&uses_[view.buffer]);
-      for (const View& view : operation->writes) written.push_back(&uses_[view.buffer]);
-      if (operation->kind == Kind::kAttend || operation->kind == Kind::kDifferentiate)
-        written.push_back(&workspace_[operation->lane % 2]);
-      begin_lane(operation->lane);
-    }
-    // What it reads has been written.
-    for (Use* use : read) comes_after(use->writer);
-    // What it overwrites is no longer in use.
-    for (Use* use : written) {
-      comes_after(use->writer);
-      for (const End& reader : use->readers) comes_after(reader);
-    }
-    for (Use* use : read) use->readers.push_back({number, stream_});
-    for (Use* use : written) *use = {.writer = {number, stream_}};
-    last_[std::size_t(stream_)] = int(number);
-    for (const int wait : waits_) {
-      if (wait != kNone) unit.after.push_back(std::size_t(wait));
-    }
-  }
-
-  /// The last unit of each stream; kNone if it has none.
-  const std::vector<int>& last() const { return last_; }
-  static constexpr int kNone = -1;
-
- private:
-  struct End {
-    std::size_t unit = 0;
-    int stream = kNone;
-  };
-  struct Use {
-    End writer = {};
-    std::vector<End> readers = {};  ///< since then
-  };
-
-  /// Units of a stream are complete in their order: it is enough to wait for the last one.
-  void comes_after(const End& end) {
-    if (end.stream == kNone || end.stream == stream_) return;
-    int& wait = waits_[std::size_t(end.stream)];
-    wait = std::max(wait, int(end.unit));
-  }
-
-  /// A GPU has only a few priorities. The lane after the lowest one is in the first stream again, and must
-  /// not overtake it.
-  void begin_lane(int lane) {
-    if (lane <= lane_) return;
-    lane_ = lane;
-    const int before = lane > 1 ? streams_.number_of(lane - 1) : 0;
-    if (streams_.number_of(lane) > before || last_[std::size_t(before)] == kNone) return;
-    comes_after({std::size_t(last_[std::size_t(before)]), before});
-  }
-
-  const Streams& streams_;
-  std::map<Buffer, Use> uses_;
-  std::map<int, Use> workspace_;
-  std::vector<int> last_, waits_;
-  int stream_ = 0, lane_ = 0;
 };
 
 cudaEvent_t new_event() {
@@ -125,7 +53,7 @@ __global__ void idle(int microseconds) {
 /// Calls f with the address of a view, as T* or float*.
 template <class T, class F>
 void typed(const Buffers& buffers, const View& view, F f) {
-  void* const address = buffers.at(view);
+  void* const address = buffers.address(view);
   view.element_bytes == sizeof(float) ? f(static_cast<float*>(address)) : f(static_cast<T*>(address));
 }
 
@@ -153,7 +81,7 @@ void merge(const Operation& op, const Buffers& buffers, std::int64_t head_dim, c
         Merge<parts, Earlier, T, To> merge = {.o_earlier = earlier,
                                               .parts = {},
                                               .o = to,
-                                              .lse = static_cast<float*>(buffers.at(lse)),
+                                              .lse = static_cast<float*>(buffers.address(lse)),
                                               .lse_stride = lse.pitch,
                                               .tokens = int(lse.width),
                                               .heads = int(lse.rows),
@@ -161,8 +89,8 @@ void merge(const Operation& op, const Buffers& buffers, std::int64_t head_dim, c
                                               .by_heads = Divisor(int(lse.rows))};
         for (std::size_t p = 0; p < parts; ++p) {
           const View &o_part = op.reads[2 + 2 * p], &lse_part = op.reads[3 + 2 * p];
-          merge.parts[p] = {static_cast<const T*>(buffers.at(o_part)),
-                            static_cast<const float*>(buffers.at(lse_part)), lse_part.pitch};
+          merge.parts[p] = {static_cast<const T*>(buffers.address(o_part)),
+                            static_cast<const float*>(buffers.address(lse_part)), lse_part.pitch};
         }
         launch(merge_partials<kWarps, parts, Earlier, T, To>, blocks_for(lse.width * lse.rows, kWarps),
                32 * kWarps, 0, stream, merge);
@@ -181,7 +109,7 @@ void add(const Operation& op, const Buffers& buffers, cudaStream_t stream) {
       with_count<4>(op.reads.size() - 1, [&](auto parts) {
         Parts<parts, T> of_kernel;
         for (std::size_t p = 0; p < parts; ++p)
-          of_kernel.part[p] = static_cast<const T*>(buffers.at(op.reads[1 + p]));
+          of_kernel.part[p] = static_cast<const T*>(buffers.address(op.reads[1 + p]));
         constexpr int kCount = parts == 1 ? 4 : 2;
         launch(add_gradients<kCount, parts, Earlier, T, To>, blocks_for(elements / 4, 256 * kCount), 256, 0,
                stream, earlier, of_kernel, to, elements / 4);
@@ -194,8 +122,9 @@ void copy(const View& from, const View& to, const Buffers& buffers, cudaStream_t
   if (from.bytes() == 0) return;
   const auto bytes = [&](std::int64_t elements) { return std::size_t(elements * from.element_bytes); };
   const auto pitch = [&](const View& view) { return bytes(view.rows > 1 ? view.pitch : view.width); };
-  FA_CUDA_CHECK(cudaMemcpy2DAsync(buffers.at(to), pitch(to), buffers.at(from), pitch(from), bytes(from.width),
-                                  std::size_t(from.rows), cudaMemcpyDeviceToDevice, stream));
+  FA_CUDA_CHECK(cudaMemcpy2DAsync(buffers.address(to), pitch(to), buffers.address(from), pitch(from),
+                                  bytes(from.width), std::size_t(from.rows), cudaMemcpyDeviceToDevice,
+                                  stream));
 }
 
 /// The names of an engine's tensors, in the order of an operation's views.
@@ -210,7 +139,7 @@ Engine::Args arguments_of(const Operation& op, const AttentionShape& whole, cons
   std::map<std::string, void*> addresses;
   const char* const* name = forward ? kForwardTensors : kBackwardTensors;
   for (const auto& views : {op.reads, op.writes}) {
-    for (const View& view : views) addresses[*name++] = buffers.at(view);
+    for (const View& view : views) addresses[*name++] = buffers.address(view);
   }
   for (const TensorSpec& spec : forward ? engine.forward_workspace(shape) : engine.backward_workspace(shape))
     addresses[spec.name] = buffers.workspace(spec.name, op.lane);
@@ -247,7 +176,7 @@ struct Execution::Parts {
       case Kind::kCopy: return copy(op.reads[0], op.writes[0], buffers, stream);
       case Kind::kClear:
         FA_CUDA_CHECK(
-            cudaMemsetAsync(buffers.at(op.writes[0]), 0, std::size_t(op.writes[0].bytes()), stream));
+            cudaMemsetAsync(buffers.address(op.writes[0]), 0, std::size_t(op.writes[0].bytes()), stream));
         return;
       case Kind::kHoldUp:
         // NCCL's blocks need room on multiprocessors. Chapter 09's blocks take all of them and stay to the
@@ -260,7 +189,7 @@ struct Execution::Parts {
   void gather(const Operation& op, cudaStream_t stream) const {
     FA_NCCL_CHECK(ncclGroupStart());
     for (std::size_t k = 0; k < op.reads.size(); ++k) {
-      FA_NCCL_CHECK(ncclAllGather(buffers.at(op.reads[k]), buffers.at(op.writes[k]),
+      FA_NCCL_CHECK(ncclAllGather(buffers.address(op.reads[k]), buffers.address(op.writes[k]),
                                   std::size_t(op.reads[k].bytes()), ncclUint8, streams.comm, stream));
     }
     FA_NCCL_CHECK(ncclGroupEnd());
@@ -281,7 +210,8 @@ Execution::Execution(const Plan& plan, const AttentionShape& whole, const Engine
       Unit& unit = units.back();
       unit.operations.push_back(&op);
       const auto add_messages = [&](const std::vector<View>& views, std::vector<Message>& to) {
-        for (const View& view : views) to.push_back({buffers.at(view), std::size_t(view.bytes()), op.peer});
+        for (const View& view : views)
+          to.push_back({buffers.address(view), std::size_t(view.bytes()), op.peer});
       };
       if (op.kind == Kind::kSend) add_messages(op.reads, unit.leaving);
       if (op.kind == Kind::kReceive) add_messages(op.writes, unit.arriving);
@@ -289,7 +219,7 @@ Execution::Execution(const Plan& plan, const AttentionShape& whole, const Engine
         unit.args = arguments_of(op, whole, engine, buffers);
     }
   }
-  for (std::size_t number = 0; number < units.size(); ++number) order.find_waits(units[number], number);
+  for (Unit& unit : units) unit.after = order.waits_of(unit.operations, unit.stream);
   parts_->last = order.last();
   for (std::size_t stream = 1; stream < parts_->last.size(); ++stream) {
     const int last = parts_->last[stream];

@@ -2,7 +2,7 @@
 /// What each rank does, step by step: a function for each way to distribute attention, and each pass.
 ///
 /// To add a method, write a function that returns its plan, and a line in chapter.cu. The rest follows from
-/// what the operations read and write: how large buffers are (buffers.cpp), what waits for what (execute.cu),
+/// what the operations read and write: how large buffers are (buffers.cpp), what waits for what (order.hpp),
 /// and how many bytes that is (bytes.hpp).
 #pragma once
 

@@ -121,7 +121,7 @@ std::vector<double> Ranks::all(const std::vector<double>& mine) {
   return together;
 }
 
-std::optional<Complaint> Ranks::agree(const std::optional<Complaint>& mine) {
+std::optional<Error> Ranks::agree(const std::optional<Error>& mine) {
   std::string text;  // fields, each with a 0 at its end
   if (mine) {
     const Refusal refusal = mine->refusal.value_or(Refusal{Refusal::Reason(0), {}, {}});
@@ -138,11 +138,11 @@ std::optional<Complaint> Ranks::agree(const std::optional<Complaint>& mine) {
       std::getline(fields, field, '\0');
       return field;
     };
-    Complaint complaint{.status = std::stoi(next()), .reason = next()};
+    Error error{.status = std::stoi(next()), .reason = next()};
     Refusal refusal{Refusal::Reason(std::stoi(next())), next(), next()};
-    if (int(refusal.reason) != 0) complaint.refusal = refusal;
-    complaint.variant = next();
-    return complaint;
+    if (int(refusal.reason) != 0) error.refusal = refusal;
+    error.variant = next();
+    return error;
   }
   return std::nullopt;
 }
@@ -165,11 +165,11 @@ void Ranks::finish(int status) {
   std::exit(0);
 }
 
-void Ranks::end_all(const Complaint& complaint) {
+void Ranks::end_all(const Error& error) {
   std::fflush(nullptr);
-  if (may_speak()) std::fprintf(stderr, "error: rank %d: %s\n", rank_, complaint.reason.c_str());
+  if (may_speak()) std::fprintf(stderr, "error: rank %d: %s\n", rank_, error.reason.c_str());
   std::fflush(nullptr);
-  _exit(complaint.status);
+  _exit(error.status);
 }
 
 }  // namespace fa::ch13

@@ -13,7 +13,7 @@
 namespace fa::ch13 {
 
 /// Why a run cannot go on, in one line.
-struct Complaint {
+struct Error {
   int status;  ///< exit status: 1 wrong, 2 arguments, 3 device
   std::string reason;
   std::optional<Refusal> refusal = std::nullopt;  ///< if it is one
@@ -42,8 +42,8 @@ class Ranks {
   /// The same for numbers: those of all ranks, one rank after the other.
   std::vector<double> all(const std::vector<double>& mine);
 
-  /// The complaint of the lowest rank that has one, on all ranks; nothing if all are content.
-  std::optional<Complaint> agree(const std::optional<Complaint>& mine);
+  /// The error of the lowest rank that has one, on all ranks; nothing if all are content.
+  std::optional<Error> agree(const std::optional<Error>& mine);
 
   void barrier() { agree(std::nullopt); }
 
@@ -51,7 +51,7 @@ class Ranks {
   [[noreturn]] void finish(int status);
 
   /// Prints one line, on behalf of all ranks, and ends them all.
-  [[noreturn]] void end_all(const Complaint& complaint);
+  [[noreturn]] void end_all(const Error& error);
 
  private:
   Ranks(int& argc, char**& argv);

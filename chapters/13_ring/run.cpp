@@ -186,8 +186,8 @@ class RingRun final : public ChapterRun {
           [](const float* whole, float* part, std::int64_t d) { std::copy(whole, whole + d, part); });
     }
     const std::vector<std::uint16_t> bits = narrow(local, spec.dtype);
-    FA_CUDA_CHECK(cudaMemcpy(job.buffers().at(buffer_of(spec)), bits.data(), bits.size() * sizeof bits[0],
-                             cudaMemcpyHostToDevice));
+    FA_CUDA_CHECK(cudaMemcpy(job.buffers().address(buffer_of(spec)), bits.data(),
+                             bits.size() * sizeof bits[0], cudaMemcpyHostToDevice));
   }
 
   /// The rank's tokens of a tensor that nobody has as a whole.
@@ -197,10 +197,10 @@ class RingRun final : public ChapterRun {
     for_each_token(split, Ranks::instance().rank(),
                    [&](std::int64_t, std::int64_t token) { tokens.push_back(token); });
     parallel_for(std::int64_t(tokens.size()), 64, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t at = begin; at < end; ++at) {
+      for (std::int64_t token = begin; token < end; ++token) {
         for (std::int64_t head = 0; head < heads; ++head) {
-          const std::vector<float> row = lazy_->row(spec.name, head, tokens[std::size_t(at)]);
-          std::copy(row.begin(), row.end(), local.begin() + (at * heads + head) * d);
+          const std::vector<float> row = lazy_->row(spec.name, head, tokens[std::size_t(token)]);
+          std::copy(row.begin(), row.end(), local.begin() + (token * heads + head) * d);
         }
       }
     });
@@ -265,7 +265,7 @@ class RingRun final : public ChapterRun {
     for (const TensorSpec& spec : outputs()) {
       const bool is_lse = spec.name == "lse";
       const std::int64_t row = spec.elements() / share.split.tokens;
-      const void* const address = job.buffers().at(buffer_of(spec));
+      const void* const address = job.buffers().address(buffer_of(spec));
       std::vector<float> local(std::size_t(tokens * row));
       if (is_lse) {
         FA_CUDA_CHECK(
@@ -285,9 +285,9 @@ class RingRun final : public ChapterRun {
         const auto* const part = reinterpret_cast<const float*>(all[std::size_t(other)].data());
         if (is_lse) {
           const std::int64_t length = share.split.tokens_of(other);
-          for_each_token(share.split, other, [&](std::int64_t at, std::int64_t token) {
+          for_each_token(share.split, other, [&](std::int64_t position, std::int64_t token) {
             for (std::int64_t head = 0; head < heads; ++head)
-              whole.data[std::size_t(head * share.split.tokens + token)] = part[head * length + at];
+              whole.data[std::size_t(head * share.split.tokens + token)] = part[head * length + position];
           });
         } else {
           for_each_row<float, const float>(
@@ -309,8 +309,8 @@ class RingRun final : public ChapterRun {
     const std::int64_t d = given_.shape.head_dim, heads = given_.shape.batch * given_.shape.heads;
     Ranks& ranks = Ranks::instance();
     const Share& share = job.share();
-    const auto* const o_rows = static_cast<const std::uint16_t*>(job.buffers().at(Buffer{Name::kO}));
-    const auto* const lse_rows = static_cast<const float*>(job.buffers().at(Buffer{Name::kLse}));
+    const auto* const o_rows = static_cast<const std::uint16_t*>(job.buffers().address(Buffer{Name::kO}));
+    const auto* const lse_rows = static_cast<const float*>(job.buffers().address(Buffer{Name::kLse}));
     std::vector<std::int64_t> local, queries;
     const std::int64_t count = std::min<std::int64_t>(options_.sample(), share.tokens());
     for (std::int64_t i = 1; i <= count; ++i) local.push_back(i * share.tokens() / count - 1);
@@ -390,11 +390,23 @@ std::vector<const char*> without_files(int argc, const char* const* argv) {
   return kept;
 }
 
+bool has_json_to_stdout(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--json=-" || (word == "--json" && i + 1 < argc && std::string(argv[i + 1]) == "-"))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 int run_rank(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
-  if (Ranks::instance().rank() == 0) return run_program(ring_chapter(out), argc, argv, out, err);
   std::ostream nowhere(nullptr);
+  if (Ranks::instance().rank() == 0) {
+    const bool prints_json = has_json_to_stdout(argc, argv);  // and nothing else
+    return run_program(ring_chapter(prints_json ? nowhere : out), argc, argv, out, err);
+  }
   const std::vector<const char*> kept = without_files(argc, argv);
   return run_program(ring_chapter(nowhere), int(kept.size()), kept.data(), nowhere, nowhere);
 }
