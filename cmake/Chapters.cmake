@@ -124,7 +124,7 @@ function(fa_add_chapter)
   endif()
 
   set(exercise ${PROJECT_SOURCE_DIR}/exercises/${folder})
-  file(GLOB begun RELATIVE ${exercise} CONFIGURE_DEPENDS ${exercise}/*.cuh)
+  file(GLOB begun RELATIVE ${exercise} CONFIGURE_DEPENDS ${exercise}/*.cuh ${exercise}/*.hpp)
   foreach(file IN LISTS begun)  # ignore the learner's other headers, and files that the chapter no longer has
     if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${file})
       list(REMOVE_ITEM begun ${file})

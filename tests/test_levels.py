@@ -69,7 +69,7 @@ class Choice(unittest.TestCase):
 
     def test_what_a_file_concerns(self):
         for path, expected in (
-            ("chapters/13_ring/ring.cuh", {"chapter13", "devices", "docs"}),
+            ("chapters/13_ring/plan.hpp", {"chapter13", "devices", "docs"}),
             ("chapters/13_ring/README.md", {"docs"}),
             ("README.md", {"docs"}),
             ("tests/gpusim/warps_test.cu", {"gpusim"}),

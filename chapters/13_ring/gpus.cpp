@@ -17,14 +17,14 @@ bool asks_nvlink = true;
 
 }  // namespace
 
-std::optional<Complaint> take_gpu(Ranks& ranks) {
+std::optional<Error> take_gpu(Ranks& ranks) {
   std::string found;
-  std::optional<Complaint> complaint;
+  std::optional<Error> why;
   int gpus = 0;
   cudaError_t error = cudaGetDeviceCount(&gpus);
   if (error == cudaSuccess && gpus > 0) error = cudaSetDevice(ranks.local_rank() % gpus);
   if (error != cudaSuccess) {
-    complaint = {3, std::string("no usable CUDA device: ") + cudaGetErrorString(error)};
+    why = {3, std::string("no usable CUDA device: ") + cudaGetErrorString(error)};
   } else {
     int device = 0;
     char bus[32] = {};
@@ -33,13 +33,13 @@ std::optional<Complaint> take_gpu(Ranks& ranks) {
     found = ranks.host() + " " + bus;
   }
   const std::vector<std::string> all = ranks.all(found);
-  for (int rank = 0; rank < ranks.rank() && !complaint; ++rank) {
+  for (int rank = 0; rank < ranks.rank() && !why; ++rank) {
     if (all[std::size_t(rank)] != found) continue;
-    complaint = {3, "ranks " + std::to_string(rank) + " and " + std::to_string(ranks.rank()) + " of " +
-                        ranks.host() + " would share a GPU: it has " + std::to_string(gpus) + " for " +
-                        std::to_string(ranks.local_count()) + " ranks"};
+    why = {3, "ranks " + std::to_string(rank) + " and " + std::to_string(ranks.rank()) + " of " +
+                  ranks.host() + " would share a GPU: it has " + std::to_string(gpus) + " for " +
+                  std::to_string(ranks.local_count()) + " ranks"};
   }
-  return complaint;
+  return why;
 }
 
 void ignore_nvlink() { asks_nvlink = false; }
@@ -59,9 +59,9 @@ std::optional<std::int64_t> nvlink_sent_bytes() {
   while (std::fgets(line, sizeof line, output) != nullptr) {  // "Link 0: Data Tx: 4096 KiB"
     constexpr std::string_view kSent = "Data Tx:";
     const std::string_view text = line;
-    const std::size_t at = text.find(kSent);
-    if (at == text.npos || text.find("KiB") == text.npos) continue;
-    kibibytes += std::strtoll(line + at + kSent.size(), nullptr, 10);
+    const std::size_t place = text.find(kSent);
+    if (place == text.npos || text.find("KiB") == text.npos) continue;
+    kibibytes += std::strtoll(line + place + kSent.size(), nullptr, 10);
     counts = true;
   }
   pclose(output);

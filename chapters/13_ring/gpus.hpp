@@ -10,7 +10,7 @@
 namespace fa::ch13 {
 
 /// Makes the GPU with the rank's number on its host the current device.
-std::optional<Complaint> take_gpu(Ranks& ranks);
+std::optional<Error> take_gpu(Ranks& ranks);
 
 /// Bytes that the NVLinks of this GPU have sent since the machine was started, in steps of 1024; nothing if
 /// nothing counts them. Asking takes a tenth of a second.

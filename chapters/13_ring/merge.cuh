@@ -86,12 +86,12 @@ __global__ void __launch_bounds__(32 * kWarps) merge_partials(Merge<kParts, Earl
   const int row = int(blockIdx.x * kWarps + threadIdx.x / 32), lane = threadIdx.x % 32, col = 4 * lane;
   if (row >= a.tokens * a.heads) return;
   const int token = row / a.by_heads, head = row % a.by_heads;
-  const std::int64_t at = std::int64_t(row) * a.head_dim + col;
+  const std::int64_t element = std::int64_t(row) * a.head_dim + col;
   float4 sum = {}, part[kParts] = {};
   if (col < a.head_dim) {
-    sum = load4(a.o_earlier + at);
+    sum = load4(a.o_earlier + element);
 #pragma unroll
-    for (int p = 0; p < kParts; ++p) part[p] = load4(a.parts[p].o + at);
+    for (int p = 0; p < kParts; ++p) part[p] = load4(a.parts[p].o + element);
   }
   float* const lse = a.lse + head * a.lse_stride + token;
   float lse_sum = *lse;
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(32 * kWarps) merge_partials(Merge<kParts, Earl
     sum = weighted_sum(w.earlier, sum, w.part, part[p]);
     lse_sum = w.lse;
   }
-  if (col < a.head_dim) store4(a.o + at, sum);
+  if (col < a.head_dim) store4(a.o + element, sum);
   __syncwarp();  // all lanes have read LSE
   if (lane == 0) *lse = lse_sum;
 }

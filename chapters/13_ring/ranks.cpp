@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 
 namespace fa::ch13 {
@@ -109,9 +110,39 @@ std::vector<std::string> Ranks::all(const std::string& mine) {
   return parts;
 }
 
-std::optional<Complaint> Ranks::agree(const std::optional<Complaint>& mine) {
-  for (const std::string& text : all(mine ? char('0' + mine->status) + mine->reason : "")) {
-    if (!text.empty()) return Complaint{text[0] - '0', text.substr(1)};
+std::vector<double> Ranks::all(const std::vector<double>& mine) {
+  std::vector<double> together;
+  for (const std::string& bytes :
+       all(std::string(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof mine[0]))) {
+    const std::size_t before = together.size();
+    together.resize(before + bytes.size() / sizeof mine[0]);
+    std::memcpy(together.data() + before, bytes.data(), bytes.size());
+  }
+  return together;
+}
+
+std::optional<Error> Ranks::agree(const std::optional<Error>& mine) {
+  std::string text;  // fields, each with a 0 at its end
+  if (mine) {
+    const Refusal refusal = mine->refusal.value_or(Refusal{Refusal::Reason(0), {}, {}});
+    for (const std::string& field :
+         {std::to_string(mine->status), mine->reason, std::to_string(int(refusal.reason)), refusal.text,
+          refusal.on_command_line, mine->variant})
+      text += field + '\0';
+  }
+  for (const std::string& theirs : all(text)) {
+    if (theirs.empty()) continue;
+    std::istringstream fields(theirs);
+    const auto next = [&] {
+      std::string field;
+      std::getline(fields, field, '\0');
+      return field;
+    };
+    Error error{.status = std::stoi(next()), .reason = next()};
+    Refusal refusal{Refusal::Reason(std::stoi(next())), next(), next()};
+    if (int(refusal.reason) != 0) error.refusal = refusal;
+    error.variant = next();
+    return error;
   }
   return std::nullopt;
 }
@@ -134,11 +165,11 @@ void Ranks::finish(int status) {
   std::exit(0);
 }
 
-void Ranks::end_all(const Complaint& complaint) {
+void Ranks::end_all(const Error& error) {
   std::fflush(nullptr);
-  if (may_speak()) std::fprintf(stderr, "error: rank %d: %s\n", rank_, complaint.reason.c_str());
+  if (may_speak()) std::fprintf(stderr, "error: rank %d: %s\n", rank_, error.reason.c_str());
   std::fflush(nullptr);
-  _exit(complaint.status);
+  _exit(error.status);
 }
 
 }  // namespace fa::ch13

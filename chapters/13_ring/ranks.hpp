@@ -8,12 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "attention/refusal.hpp"
+
 namespace fa::ch13 {
 
 /// Why a run cannot go on, in one line.
-struct Complaint {
+struct Error {
   int status;  ///< exit status: 1 wrong, 2 arguments, 3 device
   std::string reason;
+  std::optional<Refusal> refusal = std::nullopt;  ///< if it is one
+  std::string variant = {};                       ///< which refuses the problem
 };
 
 class Ranks {
@@ -35,9 +39,11 @@ class Ranks {
 
   /// What each rank gives, on all ranks.
   std::vector<std::string> all(const std::string& mine);
+  /// The same for numbers: those of all ranks, one rank after the other.
+  std::vector<double> all(const std::vector<double>& mine);
 
-  /// The complaint of the lowest rank that has one, on all ranks; nothing if all are content.
-  std::optional<Complaint> agree(const std::optional<Complaint>& mine);
+  /// The error of the lowest rank that has one, on all ranks; nothing if all are content.
+  std::optional<Error> agree(const std::optional<Error>& mine);
 
   void barrier() { agree(std::nullopt); }
 
@@ -45,7 +51,7 @@ class Ranks {
   [[noreturn]] void finish(int status);
 
   /// Prints one line, on behalf of all ranks, and ends them all.
-  [[noreturn]] void end_all(const Complaint& complaint);
+  [[noreturn]] void end_all(const Error& error);
 
  private:
   Ranks(int& argc, char**& argv);

@@ -8,8 +8,8 @@
 
 namespace fa::ch13 {
 
-/// The chapter as the harness sees it.
-AnyChapter ring_chapter();
+/// The chapter as the harness sees it. @param out  where --plan prints
+AnyChapter ring_chapter(std::ostream& out);
 
 /// This rank's part of a run, whose command line all ranks have. Rank 0 alone writes files and prints.
 /// @return  the exit status, of rank 0 that of the run

@@ -79,6 +79,28 @@ class Results(unittest.TestCase):
         done = run(2, "--variant zigzag,all_to_all --seq-q 70 --causal --backward", GPUSIM_DEVICE="a100")
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
 
+    def test_without_changes(self):
+        """Seven ranks: keys go back, and sums are added in between."""
+        for without in ("head_start,steps", "priority,parts,registered", "homeward", "steps,parts"):
+            with self.subTest(without=without):
+                options = f"--variant overlapped --seq-q 60 --causal --backward --without {without}"
+                done = run(7, f"{options} --json -")
+                self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+                result = json.loads(done.stdout)
+                self.assertEqual(result["problem"]["without"], without)
+                traffic = result["variants"][0]["traffic"]
+                self.assertEqual(traffic["predicted"]["tensors"], traffic["counted"]["tensors"])
+
+    def test_plan(self):
+        done = run(3, "--variant ring --seq-q 30 --plan 1 --no-check")
+        for line in (
+            "ring, forward, rank 1 of 3",
+            "  step 0  send          k v to rank 2",
+            "          receive       k_in.1 v_in.1 from rank 0",
+            "          merge         o lse o_part lse_part -> o_sums lse",
+        ):
+            self.assertIn(f"{line}\n", done.stdout)
+
     def test_sampled_rows(self):
         done = run(3, "--variant zigzag --seq-q 200 --causal --sample 3")
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
@@ -111,6 +133,18 @@ class Ends(unittest.TestCase):
     def test_ranks_that_do_not_divide_the_heads(self):
         line = "error: --variant all_to_all cannot run this: --heads is 4: .* the number of ranks, 3"
         self.ends(command(3, "--variant all_to_all --heads 4"), 2, line)
+
+    def test_a_refusal_keeps_its_reason(self):
+        done = run(3, "--variant all_to_all --heads 4 --json -")
+        self.assertEqual(done.returncode, 2)
+        refused = json.loads(done.stdout)["refused"]
+        self.assertEqual((refused["reason"], refused["variant"]), ("variant", "all_to_all"))
+        done = run(2, "--seq-q 40 --json -", GPUSIM_DEVICE="t4")
+        self.assertEqual(json.loads(done.stdout)["refused"]["reason"], "device")
+
+    def test_unknown_change(self):
+        line = "error: --without 'x': must be of head_start, priority, steps, parts, registered, homeward"
+        self.ends(command(2, "--without steps,x"), 2, line)
 
     def test_other_arguments(self):
         args = command(1, "--seq-q 40")

@@ -134,7 +134,7 @@ class Bench(unittest.TestCase):
                 self.assertEqual(bench.main(), 0)
             data = json.loads(file.read_text())
         once = [(2, "all"), (1, "ring"), (2, "overlapped")]
-        self.assertEqual(self.runs, 4 * once + 3 * [(2, "overlapped")])
+        self.assertEqual(self.runs, 4 * once + (3 + 14) * [(2, "overlapped")])
         text = measured.ring_times(data)
         for row in (
             "| `ring` |" + " 10.00 (0.60) |" * 4,
@@ -142,7 +142,10 @@ class Bench(unittest.TestCase):
         ):
             self.assertIn(row, text)
         self.assertRegex(said.getvalue(), r"overlapped, one GPU by itself +8\.000 +0\.750")
-        self.assertIn("| 16 | 20 | 8.00 (0.75) |", measured.ring_sweep(data))
+        self.assertIn("| 16 | 20 | 8.00 (0.75) |\n", f"{measured.ring_sweep(data)}\n")
+        for without in ("-", *bench.CHANGES):
+            row = f"| {without} | 8.00 (0.75) | 8.00 (0.75) |"
+            self.assertIn(row, measured.ring_changes(data))
 
 
 class Links(unittest.TestCase):

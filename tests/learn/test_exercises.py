@@ -1200,11 +1200,12 @@ class ChaptersTest(unittest.TestCase):
 
     def test_every_file_that_marks_exercises_is_listed(self):
         self.assertTrue(list(self.each()))
+        sources = (".cuh", ".cu", ".hpp")
         for chapter in project.chapters():
             marked = {
                 path.name
                 for path in chapter.path.rglob("*")
-                if path.suffix in (".cuh", ".cu") and "// EXERCISE " in path.read_text(encoding="utf-8")
+                if path.suffix in sources and "// EXERCISE " in path.read_text(encoding="utf-8")
             }
             exercise = exercises.Exercise(chapter)
             listed = set(exercise.names) if exercise.exists else set()

@@ -17,7 +17,7 @@
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   fa::ch13::Ranks& ranks = fa::ch13::Ranks::start(argc, argv);
-  if (const auto complaint = ranks.agree(fa::ch13::take_gpu(ranks))) ranks.end_all(*complaint);
+  if (const auto error = ranks.agree(fa::ch13::take_gpu(ranks))) ranks.end_all(*error);
   fa::ch13::ignore_nvlink();
   std::ifstream problems(argc == 2 ? argv[1] : "");
   if (!problems) ranks.end_all({2, "soak_ch13_ring must be followed by a file of command lines"});

@@ -8,9 +8,9 @@
 two take turns, for each variant anew: all GPUs compute the whole problem, and the slowest counts. PyTorch's
 share is of the ideal time of `overlapped`. For the last row, one GPU runs by itself, and then `overlapped` is
 timed once more, as before. --tokens: of each GPU; of all numbers but the first, PyTorch is not timed.
---sweep: channels and head start of `overlapped`. --million: the forward pass of a million tokens, with
-sampled rows checked. FILE is written anew after each run, so that a bench that is stopped keeps what it has
-measured.
+--sweep: channels and head start of `overlapped`, and what each of its changes brings. --million: the forward
+pass of a million tokens, with sampled rows checked. FILE is written anew after each run, so that a bench that
+is stopped keeps what it has measured.
 
 Needs several GPUs, Open MPI and NCCL, and: cmake --build --preset cuda --target ch13_ring
 Exit status: 1 a result is wrong or a run fails, 2 the arguments are unusable, 3 nothing built or too few
@@ -34,6 +34,7 @@ from . import machine
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build/cuda/bin/ch13_ring"
 HEADS, HEAD_DIM = 16, 128
+CHANGES = ("head_start", "priority", "steps", "parts", "registered", "homeward")  # from zigzag to overlapped
 NO_DEVICE = 3  # exit status of the program, and of this one: there are too few GPUs
 SECONDS = 240  # for a run of the program
 
@@ -183,6 +184,15 @@ def main() -> int:
             options += f"--variant overlapped --channels {channels} --head-start {head_start}".split()
             variant = run(args.gpus, options + bench)["variants"][0]
             row(f"{channels}, {head_start}", variant["time_ms"]["median"], variant["ideal_ms"])
+            kept["runs"].append({"options": options, "variant": variant})
+            machine.write_results(args.json, kept)
+        print("\noverlapped, causal: all changes, then all but one")
+        for backward, without in itertools.product((False, True), ("", *CHANGES)):
+            options = problem(args.gpus, main_tokens, True, backward) + ["--variant", "overlapped"]
+            options += ["--without", without] if without else []
+            variant = run(args.gpus, options + bench)["variants"][0]
+            name = f"{'both passes' if backward else 'forward'}, {without or 'all changes'}"
+            row(name, variant["time_ms"]["median"], variant["ideal_ms"])
             kept["runs"].append({"options": options, "variant": variant})
             machine.write_results(args.json, kept)
     if args.million:

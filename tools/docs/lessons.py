@@ -73,7 +73,7 @@ KIND and ARGUMENTS are one of
         chapter 11 beside dense attention and FlexAttention, from tools/bench/masks.py
     results: FILE large fp32|bf16|lengths|widths|backward
         chapter 12 beside PyTorch's kernels and standard attention, from tools/bench/large.py
-    results: FILE ring times|links|sweep|million
+    results: FILE ring times|links|sweep|changes|million
         chapter 13 on several GPUs beside PyTorch's context_parallel, from tools/bench/ring.py
     results: FILE soak
         the coverage of the random problems of tests/soak/soak.py
@@ -664,6 +664,7 @@ RESULTS = {
     r"ring times": measured.ring_times,
     r"ring links": measured.ring_links,
     r"ring sweep": measured.ring_sweep,
+    r"ring changes": measured.ring_changes,
     r"ring million": measured.ring_million,
     r"sanitizer": measured.sanitizer,
     r"hazards": measured.hazards,

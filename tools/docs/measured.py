@@ -675,22 +675,38 @@ def ring_links(data: dict) -> str:
 
 def ring_sweep(data: dict) -> str:
     """Channels of NCCL, and the head start of its transfers, in chapter 13's `overlapped`."""
-    rows: dict[tuple[str, str], dict[str, str]] = {}
+    return _ring_options(data, {"--channels": "channels", "--head-start": "head start, us"})
+
+
+def ring_changes(data: dict) -> str:
+    """Chapter 13's `overlapped` with all of its changes, and without each."""
+    return _ring_options(data, {"--without": "without"}, "-")
+
+
+def _ring_options(data: dict, titles: dict[str, str], missing: str | None = None) -> str:
+    """Runs of `overlapped` by the values of these options.
+
+    @param missing  shown for an option that is not given; None: such runs are left out
+    """
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
     for run in data["runs"]:
-        if "variant" not in run:
+        words = run["options"]
+        given = {name: words[words.index(name) + 1] for name in titles if name in words}
+        others = {"--channels", "--head-start", "--without"} - titles.keys()
+        if "variant" not in run or others & set(words) or (missing is None and len(given) < len(titles)):
             continue
-        words, variant = run["options"], run["variant"]
-        channels, head_start = (words[words.index(name) + 1] for name in ("--channels", "--head-start"))
+        variant = run["variant"]
         ms = variant["time_ms"]["median"]
         cell = f"{ms:.2f} ({variant['ideal_ms'] / ms:.2f})"
-        rows.setdefault((channels, head_start), {})[_ring_problem(data, words)] = cell
+        key = tuple(given.get(name, missing or "") for name in titles)
+        rows.setdefault(key, {})[_ring_problem(data, words)] = cell
     if not rows:
         raise NoSuchMeasurement("has no sweep")
     problems = list(dict.fromkeys(name for row in rows.values() for name in row))
     device = next(r["result"]["device"] for r in data["runs"] if "result" in r)
     return on_device(
         {**data, "device": f"{data['gpus']} x {device}"},
-        ["channels", "head start, us", *problems],
+        [*titles.values(), *problems],
         [[*key, *(row.get(name, "-") for name in problems)] for key, row in rows.items()],
     )
 

@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "13_ring/pieces.cuh"
-#include "13_ring/schedule.cuh"
+#include "13_ring/plan.hpp"
 
 namespace {
 
 using fa::ch13::Part;
+using fa::ch13::Ring;
 using fa::ch13::Split;
 
 constexpr int kRanks = 4;
@@ -23,7 +23,7 @@ std::int64_t pairs(const Part& part) {
 
 void print(const char* name, const Split& split) {
   std::printf("\"%s\": {\"pieces\": [", name);
-  for (int rank = 0; rank < split.ranks; ++rank) {
+  for (int rank = 0; rank < split.R; ++rank) {
     std::printf("%s[", rank == 0 ? "" : ", ");
     for (const int number : split.pieces_of(rank)) {
       const auto [begin, end] = split.piece(number);
@@ -32,10 +32,10 @@ void print(const char* name, const Split& split) {
     std::printf("]");
   }
   std::printf("], \"pairs\": [");
-  for (int rank = 0; rank < split.ranks; ++rank) {
+  for (int rank = 0; rank < split.R; ++rank) {
     std::printf("%s[", rank == 0 ? "" : ", ");
-    for (int step = 0; step < split.ranks; ++step) {
-      const auto part = part_of(split, rank, fa::ch13::source(split.ranks, rank, step), true);
+    for (int step = 0; step < split.R; ++step) {
+      const auto part = part_of(split, rank, Ring{split.R, rank}.owner(step), true);
       std::printf("%s%ld", step == 0 ? "" : ", ", part ? long(pairs(*part)) : 0L);
     }
     std::printf("]");
@@ -47,8 +47,8 @@ void print(const char* name, const Split& split) {
 
 int main() {
   std::printf("{\"ranks\": %d, \"tokens\": %ld, ", kRanks, long(kTokens));
-  print("ring", {.ranks = kRanks, .tokens = kTokens, .zigzag = false});
+  print("ring", {.R = kRanks, .tokens = kTokens, .zigzag = false});
   std::printf(", ");
-  print("zigzag", {.ranks = kRanks, .tokens = kTokens, .zigzag = true});
+  print("zigzag", {.R = kRanks, .tokens = kTokens, .zigzag = true});
   std::printf("}\n");
 }

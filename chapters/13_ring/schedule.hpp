@@ -20,11 +20,11 @@ struct Range {
 /// late if the first one is early. All pieces are equally long, except that the last ones end with the
 /// sequence: they may be empty.
 struct Split {
-  int ranks = 1;
+  int R = 1;  ///< ranks
   std::int64_t tokens = 0;
   bool zigzag = false;
 
-  int pieces() const { return zigzag ? 2 * ranks : ranks; }
+  int pieces() const { return zigzag ? 2 * R : R; }
   std::int64_t length() const { return (tokens + pieces() - 1) / pieces(); }
 
   /// A piece, in tokens of the sequence.
@@ -32,7 +32,7 @@ struct Split {
     return {std::min(tokens, number * length()), std::min(tokens, (number + 1) * length())};
   }
 
-  /// The numbers of a rank's pieces, in the order of the sequence: pieces.cuh.
+  /// The numbers of a rank's pieces, in the order of the sequence: plan.hpp.
   std::vector<int> pieces_of(int rank) const;
 
   /// The same pieces, in tokens of the rank, which has them one after the other.
@@ -78,13 +78,10 @@ inline std::optional<Part> part_of(const Split& split, int rank, int from, bool 
   return part;
 }
 
-/// The rank whose keys a rank has in a step, if all pass theirs on to the next rank after each step.
-inline int source(int ranks, int rank, int step) { return (rank - step + ranks) % ranks; }
-
 /// How many parts the queries of a range, one of the rank's pieces, belong to.
 inline int parts_of(const Split& split, int rank, const Range& queries, bool causal) {
   int parts = 0;
-  for (int from = 0; from < split.ranks; ++from) {
+  for (int from = 0; from < split.R; ++from) {
     const auto part = part_of(split, rank, from, causal);
     parts += part && part->queries.begin <= queries.begin && queries.end <= part->queries.end;
   }

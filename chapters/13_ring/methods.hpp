@@ -1,0 +1,27 @@
+/// @file
+/// The steps of the chapter.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "operations.hpp"
+
+namespace fa::ch13 {
+
+/// One way to distribute attention.
+struct Method {
+  using Pass = Plan (*)(const Share&, const Changes&);
+
+  std::string name, summary;
+  Pass forward, backward;
+  bool zigzag = false;
+  bool trades_heads = false;
+  bool chooses_channels = false;  ///< runs on --channels of NCCL
+  Changes changes = {};
+};
+
+/// In the order of the chapter.
+const std::vector<Method>& methods();
+
+}  // namespace fa::ch13
