@@ -15,9 +15,9 @@
 #include "backward_dropout.cuh"
 #include "backward_functions.cuh"
 #include "backward_kernels.cuh"
+#include "block_mask.cuh"
 #include "device/launch.cuh"
 #include "list_buffers.hpp"
-#include "lists.cuh"
 #include "problem.cuh"
 #include "sizes.cuh"
 
@@ -76,7 +76,7 @@ struct BlockSparse {
     run(block_sparse_gradients<Tile>, lists);
   }
 };
-struct WithDropout {
+struct DroppedGradients {
   using Sizes = AllSizes;
   static constexpr Finds kFinds = Finds::kListed;
   template <class Tile, class Run>
@@ -84,19 +84,19 @@ struct WithDropout {
     run(dropped_gradients<Tile>, lists, a.dropout);
   }
 };
-struct WithScores {
+struct ModifiedGradients {
   using Sizes = AllSizes;
   static constexpr Finds kFinds = Finds::kListed;
   template <class Tile, class Run>
   static void with_kernel(const Args& a, const TileLists& lists, Run run) {
-    run(changed_gradients<Tile>, lists, functions_of(a));
+    run(changed_gradients<Tile>, lists, score_mods_of(a));
   }
 };
 
 /// The buffers of a kernel's lists. With dropout there is no register left for an order.
 template <class Kernel>
 const ListBuffers& lists_of() {
-  return std::is_same_v<Kernel, WithDropout> ? kQueryTiles : kOrderedQueryTiles;
+  return std::is_same_v<Kernel, DroppedGradients> ? kQueryTiles : kOrderedQueryTiles;
 }
 
 /// Calls f(std::type_identity<Tile>()) with the tiles of a variant: the small ones for blocks of 64, whose
@@ -206,7 +206,7 @@ Pass backward::skip_empty() { return pass<SkipEmpty>(); }
 Pass backward::three_kinds() { return pass<ThreeKinds>(); }
 Pass backward::compressed() { return pass<Compressed>(); }
 Pass backward::block_sparse() { return pass<BlockSparse>(); }
-Pass backward::dropout() { return pass<WithDropout>(); }
-Pass backward::scores() { return pass<WithScores>(); }
+Pass backward::dropout() { return pass<DroppedGradients>(); }
+Pass backward::scores() { return pass<ModifiedGradients>(); }
 
 }  // namespace fa::ch11

@@ -11,7 +11,7 @@
 #include "attention/masked_attention.hpp"
 #include "attention/traffic.hpp"
 #include "list_buffers.hpp"
-#include "masks.cuh"
+#include "mask_mod.cuh"
 #include "problem.cuh"
 
 namespace fa::ch11::backward {
@@ -87,9 +87,9 @@ class Bytes {
         if (has_lists(finds_)) count_list(counts, key_tile);
         std::int64_t full = 0, partial = 0;
         for (int query_tile = 0; query_tile < query_tiles_; ++query_tile) {
-          const Kind kind = count_tile(counts, masks, query_tile, key_tile, heads() / lists_of_tile);
-          full += kind == Kind::kFull;
-          partial += kind == Kind::kPartial;
+          const TileKind kind = count_tile(counts, masks, query_tile, key_tile, heads() / lists_of_tile);
+          full += kind == TileKind::kFull;
+          partial += kind == TileKind::kPartial;
         }
         // A block goes through the lists of the heads that share its key tile twice, for partial tiles and
         // for full ones. It begins with what the row of the first head brings: its partial tiles, or its full
@@ -139,20 +139,21 @@ class Bytes {
   }
 
   /// What the blocks of a key tile read for a query tile, in all heads of a list. Returns its kind.
-  Kind count_tile(Counts& counts, const HeadMasks& masks, int query_tile, int key_tile,
-                  std::int64_t heads) const {
+  TileKind count_tile(Counts& counts, const HeadMasks& masks, int query_tile, int key_tile,
+                      std::int64_t heads) const {
     const int first_query = query_tile * Tile::Br, first_key = key_tile * Tile::Bc;
     const bool asks_tiles = finds_ == Finds::kVisible || finds_ == Finds::kKinds;
-    const Kind kind = finds_ == Finds::kAll ? Kind::kPartial
-                                            : masks_.kind(masks, first_query, Tile::Br, first_key, Tile::Bc);
+    const TileKind kind = finds_ == Finds::kAll
+                              ? TileKind::kPartial
+                              : masks_.kind(masks, first_query, Tile::Br, first_key, Tile::Bc);
     if (asks_tiles) {
       counts.lengths += 4 * Tile::kWarps * heads;
       count_kind(counts, first_query, Tile::Br, first_key, Tile::Bc, Tile::kWarps * heads);
     }
-    if (kind == Kind::kEmpty) return kind;
+    if (kind == TileKind::kEmpty) return kind;
     counts.tiles += heads;
     counts.queries += heads * std::min(Tile::Br, masks_.seq_q - first_query);
-    if (finds_ == Finds::kListedFull || (kind == Kind::kFull && finds_ != Finds::kVisible)) return kind;
+    if (finds_ == Finds::kListedFull || (kind == TileKind::kFull && finds_ != Finds::kVisible)) return kind;
     for (int query = first_query; query < first_query + Tile::Br; query += Tile::kScoreCols) {
       for (int key = first_key; key < first_key + Tile::Bc; key += Tile::kWarpRows)
         count_share(counts, masks, query, key, heads);
@@ -166,7 +167,7 @@ class Bytes {
     counts.lengths += 4 * heads;
     if (finds_ == Finds::kKinds || finds_ == Finds::kListed) {
       count_kind(counts, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows, heads);
-      if (masks_.kind(masks, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows) != Kind::kPartial)
+      if (masks_.kind(masks, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows) != TileKind::kPartial)
         return;
     }
     if (masks_.blocks)

@@ -16,10 +16,10 @@
 
 #include "backward_tiles.cuh"
 #include "backward_walks.cuh"
+#include "block_mask.cuh"
 #include "device/dropout.cuh"
-#include "kept.cuh"
-#include "lists.cuh"
-#include "masks.cuh"
+#include "dropout.cuh"
+#include "mask_mod.cuh"
 
 namespace fa::ch11 {
 
@@ -30,7 +30,8 @@ namespace fa::ch11 {
 ///
 /// @param head  counts through all batches     @param first_query, first_key  of the fragments
 template <class Tile>
-__device__ __forceinline__ Bits draw(const Dropout& dropout, int head, int first_query, int first_key) {
+__device__ __forceinline__ Bits draw_transposed(const Dropout& dropout, int head, int first_query,
+                                                int first_key) {
   static_assert(Tile::kWarpRows == 32 && 32 % Tile::kScoreCols == 0);
   static_assert(Dropout::place(8, 16) == bit_of(1, 1, 0));
   const int query = first_query + threadIdx.x % 4 * 2, key = first_key + threadIdx.x % 32 / 4;
@@ -79,8 +80,8 @@ __device__ __forceinline__ void dropped_p_and_ds(Operand<Tile>& p, Operand<Tile>
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
   existing_probabilities<Tile>(rP, tile.lse + query, block.a, exist);
   mma_nt<Tile>(rdA, block.s.v + block.keys.warp_key * d, tile.d_o + query * d);
-  const Bits kept =
-      draw<Tile>(dropout, head, tile.first_query + query, block.keys.first_key + block.keys.warp_key);
+  const Bits kept = draw_transposed<Tile>(dropout, head, tile.first_query + query,
+                                          block.keys.first_key + block.keys.warp_key);
   dropped_operands<Tile>(p, ds, rP, rdA, kept, tile.delta + query, dropout);
   block.partner.pass_p(query, p);
 }
@@ -107,7 +108,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
-  ListedQueries<Tile> walk(a, keys, masks, lists);
+  ListedQueryTiles<Tile> walk(a, keys, masks, lists);
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
   if (!walk.done()) s.load_queries(0, a, walk);

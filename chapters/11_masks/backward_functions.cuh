@@ -12,13 +12,13 @@
 
 #include "backward_tiles.cuh"
 #include "backward_walks.cuh"
+#include "block_mask.cuh"
 #include "device/convert.cuh"
 #include "device/fragments.cuh"
 #include "device/math.cuh"
 #include "device/ptx.cuh"
-#include "lists.cuh"
-#include "masks.cuh"
-#include "scores.cuh"
+#include "mask_mod.cuh"
+#include "score_mod.cuh"
 
 namespace fa::ch11 {
 
@@ -27,8 +27,8 @@ namespace fa::ch11 {
 /// @param sLse  LSE of the first query     @param first_key  of the warp
 template <class Tile>
 __device__ __forceinline__ void changed_probabilities(Operand<Tile>& p, Scores<Tile>& rS, const float* sLse,
-                                                      float scale, const HeadScores& function,
-                                                      int first_query, int first_key, Bits exist) {
+                                                      float scale, const ScoreMod& score_mod, int first_query,
+                                                      int first_key, Bits exist) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int ni = 0; ni < Tile::kScoreCols / 8; ++ni) {
@@ -40,8 +40,8 @@ __device__ __forceinline__ void changed_probabilities(Operand<Tile>& p, Scores<T
       float rounded[2];
 #pragma unroll
       for (int odd = 0; odd < 2; ++odd) {
-        const Changed s =
-            function.change(scale * pair[odd], first_query + query + odd, first_key + 8 * row + lane / 4);
+        const ModifiedScore s =
+            score_mod(scale * pair[odd], first_query + query + odd, first_key + 8 * row + lane / 4);
         const bool exists = (exist >> bit_of(row / 2, ni, row % 2 * 2 + odd) & 1) != 0;
         rounded[odd] = exists ? ptx::exp2_approx((s.score - (odd ? lse.y : lse.x)) * kLog2e) : 0.0f;
         pair[odd] = rounded[odd] * s.derivative;
@@ -56,12 +56,12 @@ template <class Tile>
 __device__ __forceinline__ void changed_p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
                                                  const BackwardBlock<Tile>& block,
                                                  const QueryTile<Tile>& tile, int query, Bits exist,
-                                                 const HeadScores& function) {
+                                                 const ScoreMod& score_mod) {
   constexpr int d = Tile::kHeadDim;
   const int first_query = tile.first_query + query, first_key = block.keys.first_key + block.keys.warp_key;
   Scores<Tile> rP, rdS;
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
-  changed_probabilities<Tile>(p, rP, tile.lse + query, block.a.scale, function, first_query, first_key,
+  changed_probabilities<Tile>(p, rP, tile.lse + query, block.a.scale, score_mod, first_query, first_key,
                               exist);
   mma_nt<Tile>(rdS, block.s.v + block.keys.warp_key * d, tile.d_o + query * d);
   block.partner.pass_p(query, p);
@@ -72,8 +72,7 @@ __device__ __forceinline__ void changed_p_and_ds(Operand<Tile>& p, Operand<Tile>
 /// compressed_gradients() with a function of the scores.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
-    changed_gradients(Backward<typename Tile::T> given, Masks masks, TileLists lists,
-                      ScoreFunctions functions) {
+    changed_gradients(Backward<typename Tile::T> given, Masks masks, TileLists lists, ScoreMods score_mods) {
   const Backward<typename Tile::T> a = without_mask(given);
   const HeadRow at = row_of_block(lists, masks, a.heads / a.kv_heads);
   const KeyBlock<Tile> keys(a, at.head, at.row);
@@ -81,7 +80,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
-  ListedQueries<Tile> walk(a, keys, masks, lists, at);
+  ListedQueryTiles<Tile> walk(a, keys, masks, lists, at);
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
   if (!walk.done()) s.load_queries(0, a, walk);
@@ -91,7 +90,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   int stage = 0;
   const auto changed = [&](const QueryTile<Tile>& tile, int head) {
     return [&, head](Operand<Tile>& p, Operand<Tile>& ds, int query, Bits exist) {
-      changed_p_and_ds(p, ds, block, tile, query, exist, functions.of(head));
+      changed_p_and_ds(p, ds, block, tile, query, exist, score_mods.of(head));
     };
   };
 #pragma unroll 1

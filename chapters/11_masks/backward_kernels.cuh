@@ -17,8 +17,8 @@
 
 #include "backward_tiles.cuh"
 #include "backward_walks.cuh"
-#include "lists.cuh"
-#include "masks.cuh"
+#include "block_mask.cuh"
+#include "mask_mod.cuh"
 
 namespace fa::ch11 {
 
@@ -135,13 +135,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more
     const QueryTile<Tile> tile = s.query_tile(stage, walk.first_query());
     const int head = head_of(walk, masks);
-    const Kind kind = walk.kind;
+    const TileKind kind = walk.kind;
     walk.next();
     if (!walk.done()) {
       s.load_queries(1 - stage, a, walk);
       cp_async_commit();
     }
-    if (kind == Kind::kFull) {
+    if (kind == TileKind::kFull) {
       add_full_tile(rdV, rdK, block, tile, p_and_ds_of(block, tile));
     } else {
       add_partial_tile(rdV, rdK, block, tile, masks, head, p_and_ds_of(block, tile));
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
-  ListedQueries<Tile> walk(a, keys, masks, lists, at);
+  ListedQueryTiles<Tile> walk(a, keys, masks, lists, at);
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
   if (!walk.done()) s.load_queries(0, a, walk);
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
-  ListedQueries<Tile> walk(a, keys, masks, lists, at);
+  ListedQueryTiles<Tile> walk(a, keys, masks, lists, at);
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
   if (!walk.done()) s.load_queries(0, a, walk);

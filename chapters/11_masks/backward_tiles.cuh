@@ -10,7 +10,7 @@
 #include "08_backward/tensor_cores.cuh"
 #include "backward_walks.cuh"
 #include "device/ptx.cuh"
-#include "masks.cuh"
+#include "mask_mod.cuh"
 
 namespace fa::ch11 {
 
@@ -201,15 +201,15 @@ __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGrad
     const int query = block.keys.query(n);
     const int first_query = tile.first_query + query, first_key = block.keys.first_key + block.keys.warp_key;
     const HeadMasks of_head = masks.of(head);
-    const Kind kind = masks.kind(of_head, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows);
+    const TileKind kind = masks.kind(of_head, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows);
     Operand<Tile> p = {}, ds = {};
-    if (kind == Kind::kEmpty) {  // zeros for the other warps
+    if (kind == TileKind::kEmpty) {  // zeros for the other warps
       block.partner.pass_p(query, p);
       store_ds(block, query, ds);
       continue;
     }
     Bits exist = kAllBits;
-    if (kind == Kind::kPartial) exist = visible<Tile>(masks, of_head, first_query, first_key);
+    if (kind == TileKind::kPartial) exist = visible<Tile>(masks, of_head, first_query, first_key);
     make(p, ds, query, exist);
     store_ds(block, query, ds);
     add_dv_and_dk(rdV, rdK, p, ds, block.keys, tile, query);

@@ -8,8 +8,8 @@
 #include <cstddef>
 
 #include "08_backward/key_tiles.cuh"
-#include "lists.cuh"
-#include "masks.cuh"
+#include "block_mask.cuh"
+#include "mask_mod.cuh"
 
 namespace fa::ch11 {
 
@@ -35,7 +35,7 @@ template <class Tile>
 struct VisibleQueries : QueryWalk<Tile> {
   const Masks& masks;
   int first_key;
-  Kind kind;  ///< of the current tile
+  TileKind kind;  ///< of the current tile
 
   __device__ __forceinline__ VisibleQueries(const Backward<typename Tile::T>& a, const KeyBlock<Tile>& block,
                                             const Masks& all)
@@ -52,7 +52,7 @@ struct VisibleQueries : QueryWalk<Tile> {
     while (!this->done()) {
       const HeadMasks of_head = masks.of(head_of(*this, masks));
       kind = masks.kind(of_head, this->first_query(), Tile::Br, first_key, Tile::Bc);
-      if (kind != Kind::kEmpty) return;
+      if (kind != TileKind::kEmpty) return;
       QueryWalk<Tile>::next();
     }
   }
@@ -60,7 +60,7 @@ struct VisibleQueries : QueryWalk<Tile> {
 
 /// The listed query tiles: the partial ones of all heads, then the full ones of all heads.
 template <class Tile>
-struct ListedQueries : QueryWalk<Tile> {
+struct ListedQueryTiles : QueryWalk<Tile> {
   const Backward<typename Tile::T>& a;
   const KeyBlock<Tile>& block;
   const Masks& masks;
@@ -69,17 +69,17 @@ struct ListedQueries : QueryWalk<Tile> {
 
   /// Without an order, no row is given: the first list is read like the others. With a row, dropout at
   /// head_dim 128 took 3 % longer.
-  __device__ __forceinline__ ListedQueries(const Backward<typename Tile::T>& attention,
-                                           const KeyBlock<Tile>& keys, const Masks& all,
-                                           const TileLists& visited)
+  __device__ __forceinline__ ListedQueryTiles(const Backward<typename Tile::T>& attention,
+                                              const KeyBlock<Tile>& keys, const Masks& all,
+                                              const TileLists& visited)
       : QueryWalk<Tile>(attention, keys), a(attention), block(keys), masks(all), lists(visited) {
     --this->head;
     next_list();
   }
   /// @param at  the row of the first head that shares the key tile
-  __device__ __forceinline__ ListedQueries(const Backward<typename Tile::T>& attention,
-                                           const KeyBlock<Tile>& keys, const Masks& all,
-                                           const TileLists& visited, const ListedRow& at)
+  __device__ __forceinline__ ListedQueryTiles(const Backward<typename Tile::T>& attention,
+                                              const KeyBlock<Tile>& keys, const Masks& all,
+                                              const TileLists& visited, const ListedRow& at)
       : QueryWalk<Tile>(attention, keys), a(attention), block(keys), masks(all), lists(visited) {
     if (at.partial() == 0 && a.heads != a.kv_heads) {
       next_list();

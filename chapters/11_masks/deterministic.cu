@@ -74,7 +74,7 @@ Traffic traffic(const Shape& shape) {
     auto& of = of_dq.tensors;
     of["dq"] = of.at("o");
     of["o"] = of["do"] = of.at("q");
-    std::swap(of["lse"].read_bytes, of["lse"].write_bytes);
+    of["lse"].write_bytes = 0;
     of["delta"] = {.write_bytes = 2 * of["lse"].read_bytes};  // a mark, then the value
     return sum(traffic, of_dq);
   });

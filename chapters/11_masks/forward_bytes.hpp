@@ -9,9 +9,8 @@
 
 #include "attention/masked_attention.hpp"
 #include "attention/traffic.hpp"
-#include "hide.cuh"
 #include "list_buffers.hpp"
-#include "masks.cuh"
+#include "mask_mod.cuh"
 #include "problem.cuh"
 
 namespace fa::ch11 {
@@ -34,7 +33,7 @@ struct MaskBytes {
 /// Predicts what the warps request, with the tiles of a kernel.
 /// @tparam kAtOnce  whether lanes ask about all shares of a partial tile at once, and queries are loaded once
 ///   for all tiles
-template <class Tile, bool kAtOnce = kSeveralShares<Tile>>
+template <class Tile, bool kAtOnce = kSeveralSubTiles<Tile>>
 class ForwardBytes {
  public:
   explicit ForwardBytes(const MaskedShape& shape)
@@ -73,7 +72,7 @@ class ForwardBytes {
     const std::int64_t row = shape_.head_dim * std::int64_t(size_of(shape_.dtype)), q = heads * shape_.seq_q;
     traffic.tensors["q"] = {.read_bytes = q * row};
     traffic.tensors["o"] = {.write_bytes = q * row};
-    traffic.tensors["lse"] = {.write_bytes = q * 4};
+    traffic.tensors["lse"] = {.read_bytes = q * 4, .write_bytes = q * 4};  // read for marks
     for (const char* name : {"k", "v"}) traffic.tensors[name] = {.read_bytes = keys * heads_of_list * row};
     if (masks_.documents) traffic.tensors["documents"] = {.read_bytes = asked.documents};
     if (masks_.blocks) traffic.tensors["block_mask"] = {.read_bytes = asked.blocks};
@@ -113,11 +112,11 @@ class ForwardBytes {
       }
     }
     for (int tile = 0; tile < key_tiles_; ++tile) {
-      const Kind kind = finds == Finds::kAllTiles
-                            ? Kind::kPartial
-                            : masks.kind({queries, masks_.keys(tile * Tile::Bc, Tile::Bc)});
-      visits.kinds += kind == Kind::kEmpty ? 'e' : kind == Kind::kPartial ? 'p' : 'f';
-      if (kind == Kind::kEmpty) continue;
+      const TileKind kind = finds == Finds::kAllTiles
+                                ? TileKind::kPartial
+                                : masks.kind({queries, masks_.keys(tile * Tile::Bc, Tile::Bc)});
+      visits.kinds += kind == TileKind::kEmpty ? 'e' : kind == TileKind::kPartial ? 'p' : 'f';
+      if (kind == TileKind::kEmpty) continue;
       ++visits.tiles;
       visits.keys += std::clamp(masks.keys - tile * Tile::Bc, 0, Tile::Bc);
       if (finds == Finds::kAllTiles || finds == Finds::kVisible) {
@@ -128,7 +127,7 @@ class ForwardBytes {
             if (masks_.blocks) visits.asked.blocks += Tile::kLaneRows * (Tile::kSlice / 4);
           }
         }
-      } else if (kind == Kind::kPartial) {
+      } else if (kind == TileKind::kPartial) {
         for (int warp = 0; warp < Tile::kWarps; ++warp)
           visits.asked += of_shares(masks, first_row(query_tile, warp), tile * Tile::Bc);
       }
@@ -151,7 +150,7 @@ class ForwardBytes {
     for (int key = first_key; key < first_key + Tile::Bc; key += kSlice) {
       const Span keys = masks_.keys(key, kSlice);
       if (!kAtOnce) bytes += of_tokens(2) + of_kind(masks, queries, keys);  // the first and the last query
-      if (masks.kind({queries, keys}) != Kind::kPartial) continue;
+      if (masks.kind({queries, keys}) != TileKind::kPartial) continue;
       bytes += of_lane_keys(key) + (kAtOnce ? of_tokens(2) : of_lane_queries(first_query));
     }
     return bytes;
@@ -179,8 +178,8 @@ class ForwardBytes {
   MaskBytes of_blocks(const HeadMasks& masks, const Span& queries, const Span& keys) const {
     if (!masks_.blocks) return {};
     const Blocks& blocks = masks;
-    const int rows = blocks.row(queries.last.at) - blocks.row(queries.first.at) + 1;
-    const int cols = blocks.col(keys.last.at) - blocks.col(keys.first.at) + 1;
+    const int rows = blocks.row(queries.last.position) - blocks.row(queries.first.position) + 1;
+    const int cols = blocks.col(keys.last.position) - blocks.col(keys.first.position) + 1;
     return {.blocks = rows * cols};
   }
   MaskBytes of_tokens(int count) const { return {.documents = masks_.documents ? 4 * count : 0}; }

@@ -13,8 +13,8 @@
 #include "attention/masked_attention.hpp"
 #include "attention/tensor.hpp"
 #include "attention/traffic.hpp"
+#include "block_mask.cuh"
 #include "device/launch.cuh"
-#include "lists.cuh"
 #include "problem.cuh"
 
 namespace fa::ch11 {

@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 #include "attention/masked_attention.hpp"
-#include "masks.cuh"
-#include "scores.cuh"
+#include "mask_mod.cuh"
+#include "score_mod.cuh"
 
 namespace fa::ch11 {
 
@@ -33,8 +34,11 @@ inline Masks masks_of(const MaskedAttention::Args& a) {
           .log2_size_of_blocks = log2_of(a.size_of_blocks)};
 }
 
-inline ScoreFunctions functions_of(const MaskedAttention::Args& a) {
-  return {.heads = a.heads, .shift = a.seq_k - a.seq_q, .softcap = a.softcap, .alibi = a.alibi};
+inline ScoreMods score_mods_of(const MaskedAttention::Args& a) {
+  return {.heads = a.heads,
+          .shift = a.seq_k - a.seq_q,
+          .softcap = {a.softcap, std::isinf(a.softcap) ? 0.0f : 1.0f / a.softcap},
+          .alibi = a.alibi};
 }
 
 /// Whether the rows of all tensors that the gradients copy have no gaps, and all columns exist.
