@@ -15,10 +15,10 @@
 #include "07_multi_stage/choices.cuh"
 #include "attention/dispatch.cuh"
 #include "backward.hpp"
+#include "bytes.hpp"
 #include "deterministic.hpp"
 #include "device/launch.cuh"
 #include "forward.cuh"
-#include "forward_bytes.hpp"
 #include "harness/chapter.hpp"
 #include "hopper.hpp"
 #include "list_buffers.hpp"
@@ -49,7 +49,7 @@ struct SkipEmpty {
   static constexpr auto kKernel = skip_empty_attention<Tile>;
 };
 struct ThreeKinds {
-  static constexpr Finds kFinds = Finds::kVisibleByKind;
+  static constexpr Finds kFinds = Finds::kVisible;
   using Mods = NoMods;
   template <class Tile>
   static constexpr auto kKernel = three_kinds_attention<Tile>;
@@ -57,12 +57,12 @@ struct ThreeKinds {
 /// The tiles of lists.
 template <class AnyMods>
 struct Sparse {
-  static constexpr Finds kFinds = AnyMods::kOnlyFullTiles ? Finds::kListedFull : Finds::kListed;
+  static constexpr Finds kFinds = Finds::kListed;
   using Mods = AnyMods;
 };
 
 template <class Kernel>
-constexpr bool kHasLists = Kernel::kFinds == Finds::kListed || Kernel::kFinds == Finds::kListedFull;
+constexpr bool kHasLists = Kernel::kFinds == Finds::kListed;
 
 /// The buffers of a kernel's lists.
 template <class Kernel>
@@ -82,25 +82,13 @@ auto with_tiles([[maybe_unused]] std::int64_t size_of_blocks, F f) {
   return f(std::type_identity<ch07::MultiStageTiles<T, d, ch07::FinalChoices<d>, kDense>>());
 }
 
-/// The parts of a kernel's mods for a problem.
-template <class Part>
-Part bind(const Args& a) {
-  if constexpr (std::is_same_v<Part, ScoreMods>) {
-    return score_mods_of(a);
-  } else if constexpr (std::is_same_v<Part, WithDropout>) {
-    return {a.dropout};
-  } else {
-    return {};
-  }
-}
-
 template <class Kernel, class Sizes>
 void launch_forward(const Args& a, cudaStream_t stream) {
   using Mods = typename Kernel::Mods;
   with_compiled<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     const auto attention = a.as<T>();
     const Masks masks = masks_of(a);
-    const Mods mods = {bind<decltype(Mods::score_mods)>(a), bind<decltype(Mods::dropout)>(a)};
+    const Mods mods = bind<Mods>(a);
     const std::int64_t heads = a.batch * a.heads;
     const bool is_dense = a.head_dim == d && a.strides.at("k").row == d && a.strides.at("v").row == d;
     with_dense(is_dense, [&](auto dense) {
@@ -138,7 +126,7 @@ Pass forward() {
       .traffic =
           [](const Shape& shape) {
             return with_tiles_for<Kernel, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
-              return ForwardBytes<Tile>(shape).traffic(Kernel::kFinds, lists_of<Kernel>());
+              return forward_traffic<Tile>(shape, Kernel::kFinds, lists_of<Kernel>());
             });
           },
       .workspace =
@@ -146,8 +134,7 @@ Pass forward() {
             std::vector<TensorSpec> specs;
             if (!kHasLists<Kernel>) return specs;
             with_tiles_for<Kernel, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
-              const ForwardBytes<Tile> tiles(shape);
-              add_specs(specs, lists_of<Kernel>(), tiles.lists(), tiles.most_listed());
+              add_specs<KeysOfQueries<Tile>>(specs, lists_of<Kernel>(), shape);
             });
             return specs;
           },

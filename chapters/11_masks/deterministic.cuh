@@ -20,8 +20,7 @@
 #include <cstdint>
 
 #include "08_backward/query_gradients.cuh"
-#include "backward_tiles.cuh"
-#include "backward_walks.cuh"
+#include "backward.cuh"
 #include "block_mask.cuh"
 #include "device/convert.cuh"
 #include "device/hopper.cuh"

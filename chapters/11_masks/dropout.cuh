@@ -113,13 +113,8 @@ __device__ __forceinline__ void multiply_pv(ch07::Accumulators<Tile>& acc, const
   }
 }
 
-/// All of P is kept: multiply_pv() is that of chapter 07.
+/// All of P is kept.
 struct AllKept {};
-template <class Tile>
-__device__ __forceinline__ void multiply_pv(ch07::Accumulators<Tile>& acc, const ch07::Scores<Tile>& rS,
-                                            const typename Tile::T* sV, float factor, AllKept) {
-  ch07::multiply_pv<Tile>(acc, rS, sV, factor);
-}
 
 /// O of the elements that are kept is a sum of fewer: scaled up, its expectation is that of all.
 template <class Tile>
@@ -163,8 +158,10 @@ struct WithDropout {
   }
 };
 
-/// Nothing is.
+/// Nothing is dropped.
 struct NoDropout {
+  NoDropout() = default;
+  NoDropout(const Dropout&) {}  // so that mods of either kind are bound alike
   template <class Tile>
   struct OfWarp {
     __device__ __forceinline__ AllKept operator()(int) const { return {}; }

@@ -36,6 +36,7 @@
 #include "device/padding.cuh"
 #include "dropout.cuh"
 #include "mask_mod.cuh"
+#include "mods.cuh"
 #include "score_mod.cuh"
 
 namespace fa::ch11 {
@@ -350,22 +351,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 }
 
 // --- sparse_attention: lists of tiles ----------------------------------------------------------------------
-
-/// What a kernel does to scores and to P between the two products, besides masks. Passed to it by value.
-/// @tparam ScoreMods_  NoScoreMods or ScoreMods    @tparam Dropout_  NoDropout or WithDropout
-/// @tparam kFullTiles  whether all tiles of the lists are full
-template <class ScoreMods_, class Dropout_, bool kFullTiles = false>
-struct Mods {
-  static constexpr bool kOnlyFullTiles = kFullTiles;
-  /// Whether blocks take the rows with the longest lists first. With dropout, the order of chapter 07: the
-  /// other one takes registers, and at head_dim 128 the kernel then spills 76 bytes instead of 8.
-  static constexpr bool kLongestFirst = std::is_same_v<Dropout_, NoDropout>;
-  ScoreMods_ score_mods;
-  Dropout_ dropout;
-};
-using NoMods = Mods<NoScoreMods, NoDropout>;
-/// For a pattern of blocks, and lengths that are multiples of its blocks: a tile is a block or a part of one.
-using OnlyBlocks = Mods<NoScoreMods, NoDropout, true>;
 
 /// The head and the query tile that a block computes.
 template <class Tile, class Mods>

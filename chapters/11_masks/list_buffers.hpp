@@ -39,6 +39,13 @@ inline void add_specs(std::vector<TensorSpec>& specs, const ListBuffers& names, 
     specs.push_back({.name = names.order, .shape = {lists, kFields}, .dtype = DType::kInt32});
 }
 
+/// The same for the lists of a shape. @tparam Of  KeysOfQueries or QueriesOfKeys
+template <class Of>
+void add_specs(std::vector<TensorSpec>& specs, const ListBuffers& names, const MaskedShape& shape) {
+  const Masks masks = masks_of(shape);
+  add_specs(specs, names, std::int64_t(masks.lists(int(shape.batch))) * Of::rows(masks), Of::most(masks));
+}
+
 /// The lists in the workspace. @tparam Of  KeysOfQueries or QueriesOfKeys
 template <class Of>
 ListsOf<Of> lists_in(const ListBuffers& names, const MaskedAttention::Args& a) {
