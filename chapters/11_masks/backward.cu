@@ -55,8 +55,10 @@ struct ThreeKinds {
   static constexpr auto kKernel = three_kinds_gradients<Tile>;
 };
 /// The tiles of lists.
-template <class AnyMods>
+/// @tparam kBlocks  for a pattern of blocks alone: no list names a partial tile, and tiles fit blocks
+template <class AnyMods, bool kBlocks = false>
 struct Sparse {
+  static constexpr bool kOnlyBlocks = kBlocks;
   using Sizes = AllSizes;
   using Mods = AnyMods;
   static constexpr Finds kFinds = Finds::kListed;
@@ -72,7 +74,7 @@ const ListBuffers& lists_of() {
 /// tiles have 64 keys, and where the large ones do not fit. @param size_of_blocks  64 or 128
 template <class Kernel, class T, int d, class F>
 auto with_tiles([[maybe_unused]] std::int64_t size_of_blocks, F f) {
-  if constexpr (Kernel::Mods::kOnlyFullTiles) {
+  if constexpr (requires { requires Kernel::kOnlyBlocks; }) {
     if (size_of_blocks == SmallTiles<T, d>::Bc) return f(std::type_identity<SmallTiles<T, d>>());
   }
   return with_tiles_that_fit<LargeTiles<T, d>,
@@ -175,7 +177,7 @@ Pass backward::masked_everywhere() { return pass<MaskedEverywhere>(); }
 Pass backward::skip_empty() { return pass<SkipEmpty>(); }
 Pass backward::three_kinds() { return pass<ThreeKinds>(); }
 Pass backward::compressed() { return pass<Sparse<NoMods>>(); }
-Pass backward::block_sparse() { return pass<Sparse<OnlyBlocks>>(); }
+Pass backward::block_sparse() { return pass<Sparse<NoMods, true>>(); }
 Pass backward::dropout() { return pass<Sparse<Mods<NoScoreMods, WithDropout>>>(); }
 Pass backward::scores() { return pass<Sparse<Mods<ScoreMods, NoDropout>>>(); }
 

@@ -38,7 +38,7 @@ namespace fa::ch11 {
 using namespace ch08;  // the pieces of chapter 08's kernels: all but their walk over the query tiles, and
                        // their masks
 
-// --- the query tiles of a key tile -------------------------------------------------------------------------
+// --- the query tiles of a key tile ------------------------------------------------------------------------
 
 /// The query head that a walk is at, counted through all batches.
 template <class Tile>
@@ -82,16 +82,13 @@ struct VisibleQueries : QueryWalk<Tile> {
 };
 
 /// The listed query tiles: the partial ones of all heads, then the full ones of all heads.
-/// @tparam kOnlyFull  whether there are no partial ones
-template <class Tile, bool kOnlyFull = false>
+template <class Tile>
 struct ListedQueryTiles : QueryWalk<Tile> {
   const Backward<typename Tile::T>& a;
   const KeyBlock<Tile>& block;
   const Masks& masks;
   const TileLists& lists;
   bool partial = true;  ///< whether the current tile is
-
-  __device__ __forceinline__ bool is_partial() const { return !kOnlyFull && partial; }
 
   /// Without an order, no row is given: the first list is read like the others. With a row, dropout at
   /// head_dim 128 took 3 % longer.
@@ -150,7 +147,7 @@ struct ListedQueryTiles : QueryWalk<Tile> {
   }
 };
 
-// --- P and dS of a warp ------------------------------------------------------------------------------------
+// --- P and dS of a warp -----------------------------------------------------------------------------------
 
 /// The scores of a warp's keys and of kScoreCols queries: fragments C, transposed.
 template <class Tile>
@@ -195,7 +192,7 @@ __device__ __forceinline__ void load_keys(const KeyTileMemory<Tile>& s, const Ba
   s.load_keys(existing, block);
 }
 
-// --- elements ----------------------------------------------------------------------------------------------
+// --- elements ---------------------------------------------------------------------------------------------
 
 /// A bit for each element that a lane holds of Scores<Tile>: bit_of(mi, ni, i) for rS[mi][ni][i]. Even
 /// queries come first.
@@ -256,11 +253,10 @@ __device__ __forceinline__ void existing_probabilities(Scores<Tile>& rS, const f
 
 /// P^T and dS^T of a warp, as operands, of the elements that exist: p_and_ds() of chapter 08.
 /// @param head  counts through all batches
-template <class Tile, bool kFull>
+template <class Tile>
 __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
                                          const BackwardBlock<Tile>& block, const QueryTile<Tile>& tile,
-                                         int query, Bits exist, int,
-                                         const Mods<NoScoreMods, NoDropout, kFull>&) {
+                                         int query, Bits exist, int, const NoMods&) {
   constexpr int d = Tile::kHeadDim;
   Scores<Tile> rP, rdS;
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
@@ -401,7 +397,7 @@ __device__ __forceinline__ auto p_and_ds_of(const BackwardBlock<Tile>& block, co
   };
 }
 
-// --- a query tile ------------------------------------------------------------------------------------------
+// --- a query tile -----------------------------------------------------------------------------------------
 //
 // Each function adds to dV and dK what the queries of a tile contribute that the warp handles itself, and
 // leaves dS^T in shared memory if others need it. P and dS are what make(p, ds, query, exist) makes of the
@@ -474,7 +470,7 @@ __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGrad
   }
 }
 
-// --- masked_everywhere -------------------------------------------------------------------------------------
+// --- masked_everywhere ------------------------------------------------------------------------------------
 
 /// Visits all query tiles and asks for every score whether it exists.
 template <class Tile>
@@ -516,7 +512,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store_dk_and_dv(a, s, keys, rdK, rdV);
 }
 
-// --- skip_empty --------------------------------------------------------------------------------------------
+// --- skip_empty -------------------------------------------------------------------------------------------
 
 /// Visits the query tiles that are not empty. If there is none, K and V may still be on their way when dK and
 /// dV take their place.
@@ -560,7 +556,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store_dk_and_dv(a, s, keys, rdK, rdV);
 }
 
-// --- three_kinds -------------------------------------------------------------------------------------------
+// --- three_kinds ------------------------------------------------------------------------------------------
 
 /// Asks for no score of a full tile. In a partial one, each warp first asks for its own rectangle.
 template <class Tile>
@@ -608,7 +604,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store_dk_and_dv(a, s, keys, rdK, rdV);
 }
 
-// --- sparse_gradients: lists of tiles ----------------------------------------------------------------------
+// --- sparse_gradients: lists of tiles ---------------------------------------------------------------------
 
 template <class Tile>
 __device__ __forceinline__ void scale_gradient(KeyGradient<Tile>& r, float factor) {
@@ -638,7 +634,7 @@ template <class Mods, class Tile>
 __device__ __forceinline__ auto listed_query_tiles(const Backward<typename Tile::T>& a,
                                                    const KeyBlock<Tile>& keys, const Masks& masks,
                                                    const TileLists& lists, const HeadRow& row) {
-  using Walk = ListedQueryTiles<Tile, Mods::kOnlyFullTiles>;
+  using Walk = ListedQueryTiles<Tile>;
   if constexpr (Mods::kLongestFirst) {
     return Walk(a, keys, masks, lists, row);
   } else {
@@ -650,8 +646,7 @@ __device__ __forceinline__ auto listed_query_tiles(const Backward<typename Tile:
 /// loop without masks. There, a step is straight code: where branches meet, the compiler prepares no product
 /// before those above have ended.
 ///
-/// For OnlyBlocks, this is Algorithm 5 of Dao et al. 2022: the first loop is gone. With dropout, what it adds
-/// to dq_sum lacks the factor of Z as well.
+/// With dropout, what it adds to dq_sum lacks the factor of Z as well.
 ///
 ///   HBM     and reads its lists
 template <class Tile, class Mods>
@@ -679,7 +674,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   KeyGradient<Tile> rdK = {}, rdV = {};
   int stage = 0;
 #pragma unroll 1
-  while (walk.is_partial()) {
+  while (walk.partial) {
     cp_async_wait<0>();
     s.resolve_lse(stage);
     __syncthreads();  // the query tile has landed; no warp reads the previous one, P or dS any more

@@ -118,7 +118,9 @@ class Row:
         pairs = [(formula.tensors[name], run.tensors[name], name in formula.at_least) for name in names]
         total = (formula.read_bytes, formula.write_bytes), (run.read_bytes, run.write_bytes)
         pairs.append((*total, bool(formula.at_least)))
-        return any(f > r or (f < r and not more) for fs, rs, more in pairs for f, r in zip(fs, rs, strict=True))
+        return any(
+            f > r or (f < r and not more) for fs, rs, more in pairs for f, r in zip(fs, rs, strict=True)
+        )
 
 
 @dataclass
