@@ -38,7 +38,7 @@ namespace fa::ch11 {
 using namespace ch08;  // the pieces of chapter 08's kernels: all but their walk over the query tiles, and
                        // their masks
 
-// --- the query tiles of a key tile ------------------------------------------------------------------------
+// --- the query tiles of a key tile -------------------------------------------------------------------------
 
 /// The query head that a walk is at, counted through all batches.
 template <class Tile>
@@ -147,7 +147,7 @@ struct ListedQueryTiles : QueryWalk<Tile> {
   }
 };
 
-// --- P and dS of a warp -----------------------------------------------------------------------------------
+// --- P and dS of a warp ------------------------------------------------------------------------------------
 
 /// The scores of a warp's keys and of kScoreCols queries: fragments C, transposed.
 template <class Tile>
@@ -192,7 +192,7 @@ __device__ __forceinline__ void load_keys(const KeyTileMemory<Tile>& s, const Ba
   s.load_keys(existing, block);
 }
 
-// --- elements ---------------------------------------------------------------------------------------------
+// --- elements ----------------------------------------------------------------------------------------------
 
 /// A bit for each element that a lane holds of Scores<Tile>: bit_of(mi, ni, i) for rS[mi][ni][i]. Even
 /// queries come first.
@@ -397,7 +397,7 @@ __device__ __forceinline__ auto p_and_ds_of(const BackwardBlock<Tile>& block, co
   };
 }
 
-// --- a query tile -----------------------------------------------------------------------------------------
+// --- a query tile ------------------------------------------------------------------------------------------
 //
 // Each function adds to dV and dK what the queries of a tile contribute that the warp handles itself, and
 // leaves dS^T in shared memory if others need it. P and dS are what make(p, ds, query, exist) makes of the
@@ -470,7 +470,7 @@ __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGrad
   }
 }
 
-// --- masked_everywhere ------------------------------------------------------------------------------------
+// --- masked_everywhere -------------------------------------------------------------------------------------
 
 /// Visits all query tiles and asks for every score whether it exists.
 template <class Tile>
@@ -512,7 +512,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store_dk_and_dv(a, s, keys, rdK, rdV);
 }
 
-// --- skip_empty -------------------------------------------------------------------------------------------
+// --- skip_empty --------------------------------------------------------------------------------------------
 
 /// Visits the query tiles that are not empty. If there is none, K and V may still be on their way when dK and
 /// dV take their place.
@@ -556,7 +556,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store_dk_and_dv(a, s, keys, rdK, rdV);
 }
 
-// --- three_kinds ------------------------------------------------------------------------------------------
+// --- three_kinds -------------------------------------------------------------------------------------------
 
 /// Asks for no score of a full tile. In a partial one, each warp first asks for its own rectangle.
 template <class Tile>
@@ -604,7 +604,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store_dk_and_dv(a, s, keys, rdK, rdV);
 }
 
-// --- sparse_gradients: lists of tiles ---------------------------------------------------------------------
+// --- sparse_gradients: lists of tiles ----------------------------------------------------------------------
 
 template <class Tile>
 __device__ __forceinline__ void scale_gradient(KeyGradient<Tile>& r, float factor) {

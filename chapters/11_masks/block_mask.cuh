@@ -138,7 +138,7 @@ struct ListedTiles {
   __device__ __forceinline__ bool is_done() const { return left < 0; }
 };
 
-// --- the order of the blocks ------------------------------------------------------------------------------
+// --- the order of the blocks -------------------------------------------------------------------------------
 
 /// Writes in which order the rows are taken: the longest list first, equal ones by the numbers of their rows.
 /// A thread counts for its row those that come before it.

@@ -32,7 +32,7 @@
 
 namespace fa::ch11 {
 
-// --- sizes ------------------------------------------------------------------------------------------------
+// --- sizes -------------------------------------------------------------------------------------------------
 
 /// Chapter 08's tiles of mma_query_gradients(), with the names that chapter 07 has for a warp's rows and for
 /// the keys whose scores are in registers: mask_mod.cuh uses these.
@@ -64,7 +64,7 @@ struct ListedGradientTiles {
   static_assert(kThreads % Queries::kThreads == 0);
 };
 
-// --- delta ------------------------------------------------------------------------------------------------
+// --- delta -------------------------------------------------------------------------------------------------
 
 /// What one instruction loads.
 template <class T>
@@ -153,7 +153,7 @@ struct LaneRows {
   }
 };
 
-// --- dQ ---------------------------------------------------------------------------------------------------
+// --- dQ ----------------------------------------------------------------------------------------------------
 
 /// dQ of a query tile, which stays on the chip: visits the listed key tiles, the partial ones, then the full
 /// ones.
@@ -248,7 +248,7 @@ __device__ __forceinline__ void listed_query_gradients(const Backward<typename T
   store_rows<Tile>(gdQ, sQ + warp_row * d, rdQ, a.scale, warp_query, a.seq_q, 0, a.head_dim);
 }
 
-// --- dK and dV --------------------------------------------------------------------------------------------
+// --- dK and dV ---------------------------------------------------------------------------------------------
 
 /// The query tiles that a block with a key tile copies, one ahead of the one that it uses. Delta comes from
 /// other blocks.
@@ -326,7 +326,7 @@ __device__ __forceinline__ void listed_key_gradients(const Backward<typename Til
   store_dk_and_dv(a, s, keys, rdK, rdV);
 }
 
-// --- both -------------------------------------------------------------------------------------------------
+// --- both --------------------------------------------------------------------------------------------------
 
 /// The blocks for a head of K and V. @param group  query heads that share it
 template <class Tile>

@@ -43,7 +43,7 @@ namespace fa::ch11 {
 
 using namespace ch07;
 
-// --- the tiles of a block ---------------------------------------------------------------------------------
+// --- the tiles of a block ----------------------------------------------------------------------------------
 
 /// The work of a block, as in chapter 07, and the masks of its head.
 template <class Tile>
@@ -100,7 +100,7 @@ struct TwoStages {
   }
 };
 
-// --- masked_everywhere: masks are evaluated for every score -----------------------------------------------
+// --- masked_everywhere: masks are evaluated for every score ------------------------------------------------
 
 /// Visits all key tiles, from the last to the first, and evaluates all masks for every score.
 template <class Tile>
@@ -171,7 +171,7 @@ struct VisibleTiles {
   }
 };
 
-// --- skip_empty: only tiles of which something is visible -------------------------------------------------
+// --- skip_empty: only tiles of which something is visible --------------------------------------------------
 
 /// Visits the key tiles that are not empty. Each warp looks for the next one while the others are at work.
 template <class Tile>
@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store<Tile>(acc, block, sQ + block.warp_row * d, MarkedRows());
 }
 
-// --- three_kinds: full tiles pay nothing ------------------------------------------------------------------
+// --- three_kinds: full tiles pay nothing -------------------------------------------------------------------
 
 /// The queries of a warp's sub-tiles, which are loaded once if a tile has several sub-tiles.
 template <class Tile, bool = kSeveralSubTiles<Tile>>
@@ -350,7 +350,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store<Tile>(acc, block, sQ + block.warp_row * d, MarkedRows());
 }
 
-// --- sparse_attention: lists of tiles ---------------------------------------------------------------------
+// --- sparse_attention: lists of tiles ----------------------------------------------------------------------
 
 /// The head and the query tile that a block computes.
 template <class Tile, class Mods>
@@ -438,7 +438,7 @@ struct SmallBlocks : FinalChoices<d> {
   static constexpr int kWarpRows = 16, Bc = 64;
 };
 
-// --- rows whose exponents fp32 does not resolve -----------------------------------------------------------
+// --- rows whose exponents fp32 does not resolve ------------------------------------------------------------
 
 /// The scores of a head with all that a kernel does to them.
 template <class T, class Mods>

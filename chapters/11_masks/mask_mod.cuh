@@ -47,7 +47,7 @@ struct Rect {
   Span queries, keys;
 };
 
-// --- the masks --------------------------------------------------------------------------------------------
+// --- the masks ---------------------------------------------------------------------------------------------
 
 /// No key after the query. Query i stands at key i + seq_k - seq_q, so that the last query sees the last key.
 struct Causal {
@@ -164,7 +164,7 @@ struct AllOf : Mask... {
 /// The masks of one head.
 using HeadMasks = AllOf<Causal, Window, KeyLength, Documents, Blocks>;
 
-// --- the masks of a problem -------------------------------------------------------------------------------
+// --- the masks of a problem --------------------------------------------------------------------------------
 
 /// The masks of all heads, passed to a kernel by value. Addresses are null without the mask.
 struct Masks {
@@ -239,7 +239,7 @@ struct MaskedPairs : PlainPairs<T> {
   }
 };
 
-// --- a warp's scores --------------------------------------------------------------------------------------
+// --- a warp's scores ---------------------------------------------------------------------------------------
 
 /// The queries of a warp whose scores a lane holds.
 template <class Tile>
