@@ -101,7 +101,7 @@ struct TilesBackwards {
 
 /// Writes LSE and O / l. O takes a detour through the warp's rows of shared memory, so that each lane stores
 /// 16 bytes and the warp stores whole rows.
-/// @param pairs  which scores the rows have, for repair_rows(): PlainPairs, or those of chapter 11
+/// @param pairs  which scores the rows have, for repair_rows(): PlainPairs, or MarkedRows
 template <class Tile, class Pairs>
 __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block<Tile>& block,
                                       typename Tile::T* sO, const Pairs& pairs) {
@@ -119,7 +119,7 @@ __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block
     const float l = warp_reduce<4>(acc.l[i], Sum());
     const float inv_l = inverse_or_zero(l);
     if (lane % 4 == 0 && first_query + row < a.seq_q)
-      gLse[row] = l == 0.0f ? -INFINITY : acc.m[i] * kLn2 + logf(l);
+      gLse[row] = pairs.lse(l == 0.0f ? -INFINITY : acc.m[i] * kLn2 + logf(l), acc.m[i]);
 #pragma unroll
     for (int ni = 0; ni < d / 8; ++ni) {
       const float* pair = row_pair(acc.o, i, ni);

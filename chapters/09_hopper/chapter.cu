@@ -138,7 +138,7 @@ struct WithoutMaximum {
     Persistent<FinalKernel, FinalChoices>::add_queue<Tile>(to, shape);
     const std::int64_t blocks = std::min<std::int64_t>(multiprocessors(), query_tiles_of<Tile>(shape));
     to.tensors["queue"].read_bytes += blocks * (Tile::kThreads / 32) * kInt;
-    to.at_least = true;
+    for (auto& [name, bytes] : to.tensors) bytes.at_least = true;
   }
   template <class Tile>
   static void launch(const Args& a, cudaStream_t stream) {

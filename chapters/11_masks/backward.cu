@@ -11,13 +11,11 @@
 #include "08_backward/arguments.cuh"
 #include "08_backward/fp32.cuh"
 #include "attention/dispatch.cuh"
-#include "backward_bytes.hpp"
-#include "backward_dropout.cuh"
-#include "backward_functions.cuh"
-#include "backward_kernels.cuh"
+#include "backward.cuh"
+#include "block_mask.cuh"
+#include "bytes.hpp"
 #include "device/launch.cuh"
 #include "list_buffers.hpp"
-#include "lists.cuh"
 #include "problem.cuh"
 #include "sizes.cuh"
 
@@ -26,7 +24,6 @@ namespace {
 
 using Shape = MaskedAttention::Shape;
 using Args = MaskedAttention::Args;
-using backward::Finds;
 
 // --- the variants: a kernel, how it finds its tiles, and the sizes it is compiled for ----------------------
 
@@ -35,75 +32,49 @@ using LargeTiles = FusedTiles<T, d, 2, Float4Sums>;
 template <class T, int d>
 using SmallTiles = SmallFusedTiles<T, d, 2, Float4Sums>;
 
-// with_kernel<Tile>() calls run(kernel, arguments after the tensors and the masks ..).
+// Kernels that visit the tiles they find themselves.
 struct MaskedEverywhere {
   using Sizes = LessonSizes;
-  static constexpr Finds kFinds = Finds::kAll;
-  template <class Tile, class Run>
-  static void with_kernel(const Args&, const TileLists&, Run run) {
-    run(masked_gradients<Tile>);
-  }
+  using Mods = NoMods;
+  static constexpr Finds kFinds = Finds::kAllTiles;
+  template <class Tile>
+  static constexpr auto kKernel = masked_gradients<Tile>;
 };
 struct SkipEmpty {
   using Sizes = LessonSizes;
+  using Mods = NoMods;
   static constexpr Finds kFinds = Finds::kVisible;
-  template <class Tile, class Run>
-  static void with_kernel(const Args&, const TileLists&, Run run) {
-    run(skipping_gradients<Tile>);
-  }
+  template <class Tile>
+  static constexpr auto kKernel = skipping_gradients<Tile>;
 };
 struct ThreeKinds {
   using Sizes = LessonSizes;
-  static constexpr Finds kFinds = Finds::kKinds;
-  template <class Tile, class Run>
-  static void with_kernel(const Args&, const TileLists&, Run run) {
-    run(three_kinds_gradients<Tile>);
-  }
+  using Mods = NoMods;
+  static constexpr Finds kFinds = Finds::kVisible;
+  template <class Tile>
+  static constexpr auto kKernel = three_kinds_gradients<Tile>;
 };
-struct Compressed {
+/// The tiles of lists.
+/// @tparam kBlocks  for a pattern of blocks alone: no list names a partial tile, and tiles fit blocks
+template <class AnyMods, bool kBlocks = false>
+struct Sparse {
+  static constexpr bool kOnlyBlocks = kBlocks;
   using Sizes = AllSizes;
+  using Mods = AnyMods;
   static constexpr Finds kFinds = Finds::kListed;
-  template <class Tile, class Run>
-  static void with_kernel(const Args&, const TileLists& lists, Run run) {
-    run(compressed_gradients<Tile>, lists);
-  }
-};
-struct BlockSparse {
-  using Sizes = AllSizes;
-  static constexpr Finds kFinds = Finds::kListedFull;
-  template <class Tile, class Run>
-  static void with_kernel(const Args&, const TileLists& lists, Run run) {
-    run(block_sparse_gradients<Tile>, lists);
-  }
-};
-struct WithDropout {
-  using Sizes = AllSizes;
-  static constexpr Finds kFinds = Finds::kListed;
-  template <class Tile, class Run>
-  static void with_kernel(const Args& a, const TileLists& lists, Run run) {
-    run(dropped_gradients<Tile>, lists, a.dropout);
-  }
-};
-struct WithScores {
-  using Sizes = AllSizes;
-  static constexpr Finds kFinds = Finds::kListed;
-  template <class Tile, class Run>
-  static void with_kernel(const Args& a, const TileLists& lists, Run run) {
-    run(changed_gradients<Tile>, lists, functions_of(a));
-  }
 };
 
-/// The buffers of a kernel's lists. With dropout there is no register left for an order.
+/// The buffers of a kernel's lists.
 template <class Kernel>
 const ListBuffers& lists_of() {
-  return std::is_same_v<Kernel, WithDropout> ? kQueryTiles : kOrderedQueryTiles;
+  return Kernel::Mods::kLongestFirst ? kOrderedQueryTiles : kQueryTiles;
 }
 
 /// Calls f(std::type_identity<Tile>()) with the tiles of a variant: the small ones for blocks of 64, whose
 /// tiles have 64 keys, and where the large ones do not fit. @param size_of_blocks  64 or 128
 template <class Kernel, class T, int d, class F>
 auto with_tiles([[maybe_unused]] std::int64_t size_of_blocks, F f) {
-  if constexpr (std::is_same_v<Kernel, BlockSparse>) {
+  if constexpr (requires { requires Kernel::kOnlyBlocks; }) {
     if (size_of_blocks == SmallTiles<T, d>::Bc) return f(std::type_identity<SmallTiles<T, d>>());
   }
   return with_tiles_that_fit<LargeTiles<T, d>,
@@ -139,18 +110,21 @@ void launch_gradients(const Args& a, cudaStream_t stream) {
              OfDelta::kThreads, 0, stream, b);
       const std::size_t sums = std::size_t(query_tiles) * Tile::Br * std::size_t(a.head_dim) / 4;
       launch(fill_with_zeros, blocks_for(sums, 256), 256, 0, stream, b.dq_sum, sums);
-      TileLists lists = {};
-      if constexpr (backward::has_lists(Kernel::kFinds)) {
-        lists = make_lists<QueriesOfKeys<Tile>>(lists_of<Kernel>(), a, stream);
-      }
+      const Masks masks = masks_of(a);
+      const std::int64_t kv_heads = a.batch * a.kv_heads;
+      const dim3 blocks = unsigned(tiles(a.seq_k, Tile::Bc) * kv_heads);
       with_dense(is_dense<Tile>(a), [&](auto dense) {
         using Rows = std::conditional_t<decltype(dense)::value, Dense<Tile>, Tile>;
-        Kernel::template with_kernel<Rows>(a, lists, [&](auto kernel, const auto&... arguments) {
-          const std::int64_t kv_heads = a.batch * a.kv_heads;
-          const dim3 blocks = lists.order ? grid_of_rows(lists, kv_heads, Tile::kBlocksPerSm)
-                                          : dim3(unsigned(((a.seq_k - 1) / Tile::Bc + 1) * kv_heads));
-          launch(kernel, blocks, Tile::kThreads, Tile::kSharedBytes, stream, b, masks_of(a), arguments...);
-        });
+        if constexpr (Kernel::kFinds == Finds::kListed) {
+          using Mods = typename Kernel::Mods;
+          const TileLists lists = make_lists<QueriesOfKeys<Tile>>(lists_of<Kernel>(), a, stream);
+          launch(sparse_gradients<Rows, Mods>,
+                 lists.order ? grid_of_rows(lists, kv_heads, Tile::kBlocksPerSm) : blocks, Tile::kThreads,
+                 Tile::kSharedBytes, stream, b, masks, lists, bind<Mods>(a));
+        } else {
+          launch(Kernel::template kKernel<Rows>, blocks, Tile::kThreads, Tile::kSharedBytes, stream, b,
+                 masks);
+        }
       });
       Backward<T> sums_of = b;
       sums_of.scale *= a.dropout.scale;
@@ -162,20 +136,18 @@ void launch_gradients(const Args& a, cudaStream_t stream) {
 template <class Kernel>
 Traffic traffic(const Shape& shape) {
   return with_tiles_for<Kernel>(shape, [&]<class Tile>(std::type_identity<Tile>) {
-    return backward::Bytes<Tile>(shape, Kernel::kFinds, lists_of<Kernel>()).traffic();
+    return backward_traffic<Tile>(shape, Kernel::kFinds, lists_of<Kernel>());
   });
 }
 
 template <class Kernel>
 std::vector<TensorSpec> workspace(const Shape& shape) {
   return with_tiles_for<Kernel>(shape, [&]<class Tile>(std::type_identity<Tile>) {
-    const backward::Bytes<Tile> tiles(shape, Kernel::kFinds, lists_of<Kernel>());
     std::vector<TensorSpec> specs = {
         {.name = "delta", .shape = {shape.batch, shape.heads, shape.seq_q}},
-        {.name = "dq_sum", .shape = {tiles.rows_of_sums(), shape.head_dim}},
+        {.name = "dq_sum", .shape = {rows_of_sums<Tile>(shape), shape.head_dim}},
     };
-    if (backward::has_lists(Kernel::kFinds))
-      add_specs(specs, lists_of<Kernel>(), tiles.lists(), tiles.most_listed());
+    if (Kernel::kFinds == Finds::kListed) add_specs<QueriesOfKeys<Tile>>(specs, lists_of<Kernel>(), shape);
     return specs;
   });
 }
@@ -192,7 +164,7 @@ Pass pass() {
                 });
               },
           .refuse = [](const Shape& shape) -> std::optional<Refusal> {
-            if (!backward::has_lists(Kernel::kFinds)) return std::nullopt;
+            if (Kernel::kFinds != Finds::kListed) return std::nullopt;
             return with_tiles_for<Kernel>(shape, [&]<class Tile>(std::type_identity<Tile>) {
               return refuse_more_rows(lists_of<Kernel>(), "--seq-k", shape.seq_k, Tile::Bc);
             });
@@ -204,9 +176,9 @@ Pass pass() {
 Pass backward::masked_everywhere() { return pass<MaskedEverywhere>(); }
 Pass backward::skip_empty() { return pass<SkipEmpty>(); }
 Pass backward::three_kinds() { return pass<ThreeKinds>(); }
-Pass backward::compressed() { return pass<Compressed>(); }
-Pass backward::block_sparse() { return pass<BlockSparse>(); }
-Pass backward::dropout() { return pass<WithDropout>(); }
-Pass backward::scores() { return pass<WithScores>(); }
+Pass backward::compressed() { return pass<Sparse<NoMods>>(); }
+Pass backward::block_sparse() { return pass<Sparse<NoMods, true>>(); }
+Pass backward::dropout() { return pass<Sparse<Mods<NoScoreMods, WithDropout>>>(); }
+Pass backward::scores() { return pass<Sparse<Mods<ScoreMods, NoDropout>>>(); }
 
 }  // namespace fa::ch11

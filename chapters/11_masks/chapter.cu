@@ -15,12 +15,12 @@
 #include "07_multi_stage/choices.cuh"
 #include "attention/dispatch.cuh"
 #include "backward.hpp"
+#include "bytes.hpp"
 #include "deterministic.hpp"
 #include "device/launch.cuh"
-#include "forward_bytes.hpp"
+#include "forward.cuh"
 #include "harness/chapter.hpp"
 #include "hopper.hpp"
-#include "kernel.cuh"
 #include "list_buffers.hpp"
 #include "pass.hpp"
 #include "problem.cuh"
@@ -35,64 +35,39 @@ using Args = MaskedAttention::Args;
 
 // --- the forward pass: a kernel, how it finds its tiles, and their sizes -----------------------------------
 
-// run<Tile>(kernel arguments) of a variant: which kernel, with which of the arguments.
+// Kernels that visit the tiles they find themselves.
 struct MaskedEverywhere {
   static constexpr Finds kFinds = Finds::kAllTiles;
-  template <class Tile, class Run>
-  static void with_kernel(const Args& a, const TileLists&, Run run) {
-    run(masked_everywhere_attention<Tile>, a.as<typename Tile::T>(), masks_of(a));
-  }
+  using Mods = NoMods;
+  template <class Tile>
+  static constexpr auto kKernel = masked_everywhere_attention<Tile>;
 };
 struct SkipEmpty {
   static constexpr Finds kFinds = Finds::kVisible;
-  template <class Tile, class Run>
-  static void with_kernel(const Args& a, const TileLists&, Run run) {
-    run(skip_empty_attention<Tile>, a.as<typename Tile::T>(), masks_of(a));
-  }
+  using Mods = NoMods;
+  template <class Tile>
+  static constexpr auto kKernel = skip_empty_attention<Tile>;
 };
 struct ThreeKinds {
-  static constexpr Finds kFinds = Finds::kVisibleByKind;
-  template <class Tile, class Run>
-  static void with_kernel(const Args& a, const TileLists&, Run run) {
-    run(three_kinds_attention<Tile>, a.as<typename Tile::T>(), masks_of(a));
-  }
+  static constexpr Finds kFinds = Finds::kVisible;
+  using Mods = NoMods;
+  template <class Tile>
+  static constexpr auto kKernel = three_kinds_attention<Tile>;
 };
-struct Compressed {
+/// The tiles of lists.
+template <class AnyMods>
+struct Sparse {
   static constexpr Finds kFinds = Finds::kListed;
-  template <class Tile, class Run>
-  static void with_kernel(const Args& a, const TileLists& lists, Run run) {
-    run(compressed_attention<Tile>, a.as<typename Tile::T>(), masks_of(a), lists);
-  }
-};
-struct BlockSparse {
-  static constexpr Finds kFinds = Finds::kListedFull;
-  template <class Tile, class Run>
-  static void with_kernel(const Args& a, const TileLists& lists, Run run) {
-    run(block_sparse_attention<Tile>, a.as<typename Tile::T>(), masks_of(a), lists);
-  }
-};
-struct WithDropout {
-  static constexpr Finds kFinds = Finds::kListed;
-  template <class Tile, class Run>
-  static void with_kernel(const Args& a, const TileLists& lists, Run run) {
-    run(dropout_attention<Tile>, a.as<typename Tile::T>(), masks_of(a), lists, a.dropout);
-  }
-};
-struct WithScores {
-  static constexpr Finds kFinds = Finds::kListed;
-  template <class Tile, class Run>
-  static void with_kernel(const Args& a, const TileLists& lists, Run run) {
-    run(scores_attention<Tile>, a.as<typename Tile::T>(), masks_of(a), lists, functions_of(a));
-  }
+  using Mods = AnyMods;
 };
 
 template <class Kernel>
-constexpr bool kHasLists = Kernel::kFinds == Finds::kListed || Kernel::kFinds == Finds::kListedFull;
+constexpr bool kHasLists = Kernel::kFinds == Finds::kListed;
 
-/// The buffers of a kernel's lists. With dropout there is no register left for an order.
+/// The buffers of a kernel's lists.
 template <class Kernel>
 const ListBuffers& lists_of() {
-  return std::is_same_v<Kernel, WithDropout> ? kKeyTiles : kOrderedKeyTiles;
+  return Kernel::Mods::kLongestFirst ? kOrderedKeyTiles : kKeyTiles;
 }
 
 /// Calls f(std::type_identity<Tile>()) with the tiles of a kernel.
@@ -100,7 +75,7 @@ const ListBuffers& lists_of() {
 /// @param size_of_blocks  64 or 128
 template <class Kernel, class T, int d, bool kDense = false, class F>
 auto with_tiles([[maybe_unused]] std::int64_t size_of_blocks, F f) {
-  if constexpr (std::is_same_v<Kernel, BlockSparse>) {
+  if constexpr (Kernel::Mods::kOnlyFullTiles) {
     using Small = ch07::MultiStageTiles<T, d, SmallBlocks<d>, kDense>;
     if (size_of_blocks == 64) return f(std::type_identity<Small>());
   }
@@ -109,22 +84,29 @@ auto with_tiles([[maybe_unused]] std::int64_t size_of_blocks, F f) {
 
 template <class Kernel, class Sizes>
 void launch_forward(const Args& a, cudaStream_t stream) {
+  using Mods = typename Kernel::Mods;
   with_compiled<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+    const auto attention = a.as<T>();
+    const Masks masks = masks_of(a);
+    const Mods mods = bind<Mods>(a);
+    const std::int64_t heads = a.batch * a.heads;
     const bool is_dense = a.head_dim == d && a.strides.at("k").row == d && a.strides.at("v").row == d;
     with_dense(is_dense, [&](auto dense) {
       with_tiles<Kernel, T, d, dense>(a.size_of_blocks, [&]<class Tile>(std::type_identity<Tile>) {
-        TileLists lists = {};
+        const dim3 blocks = unsigned(tiles(a.seq_q, Tile::Br) * heads);
         if constexpr (kHasLists<Kernel>) {
-          lists = make_lists<KeysOfQueries<Tile>>(lists_of<Kernel>(), a, stream);
+          const TileLists lists = make_lists<KeysOfQueries<Tile>>(lists_of<Kernel>(), a, stream);
+          launch(sparse_attention<Tile, Mods>,
+                 lists.order ? grid_of_rows(lists, heads, Tile::kBlocksPerSm) : blocks, Tile::kThreads,
+                 Tile::kSharedBytes, stream, attention, masks, lists, mods);
+        } else {
+          launch(Kernel::template kKernel<Tile>, blocks, Tile::kThreads, Tile::kSharedBytes, stream,
+                 attention, masks);
         }
-        const std::int64_t heads = a.batch * a.heads;
-        const dim3 blocks = lists.order ? grid_of_rows(lists, heads, Tile::kBlocksPerSm)
-                                        : dim3(unsigned((a.seq_q - 1) / Tile::Br + 1) * unsigned(heads));
-        Kernel::template with_kernel<Tile>(a, lists, [&](auto kernel, const auto&... arguments) {
-          launch(kernel, blocks, Tile::kThreads, Tile::kSharedBytes, stream, arguments...);
-        });
       });
     });
+    launch(repair_marked_rows<T, Mods>, blocks_for(heads * a.seq_q, 128), 128, 0, stream, attention, masks,
+           mods);
   });
 }
 
@@ -144,7 +126,7 @@ Pass forward() {
       .traffic =
           [](const Shape& shape) {
             return with_tiles_for<Kernel, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
-              return ForwardBytes<Tile>(shape).traffic(Kernel::kFinds, lists_of<Kernel>());
+              return forward_traffic<Tile>(shape, Kernel::kFinds, lists_of<Kernel>());
             });
           },
       .workspace =
@@ -152,8 +134,7 @@ Pass forward() {
             std::vector<TensorSpec> specs;
             if (!kHasLists<Kernel>) return specs;
             with_tiles_for<Kernel, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
-              const ForwardBytes<Tile> tiles(shape);
-              add_specs(specs, lists_of<Kernel>(), tiles.lists(), tiles.most_listed());
+              add_specs<KeysOfQueries<Tile>>(specs, lists_of<Kernel>(), shape);
             });
             return specs;
           },
@@ -284,21 +265,22 @@ AnyChapter describe_chapter() {
                                "full tiles are not asked; warps ask about their share of the others",
                                forward<ThreeKinds, LessonSizes>(), backward::three_kinds(), kMasks),
           variant<AllSizes>("compressed", "a kernel lists the tiles: partial ones, then full ones",
-                            forward<Compressed, AllSizes>(), backward::compressed(), kMasks),
+                            forward<Sparse<NoMods>, AllSizes>(), backward::compressed(), kMasks),
           variant<AllSizes>("block_sparse", "Algorithm 5: blocks of a pattern, and no score is asked for",
-                            forward<BlockSparse, AllSizes>(), backward::block_sparse(),
+                            forward<Sparse<OnlyBlocks>, AllSizes>(), backward::block_sparse(),
                             refuse_any<refuse_all_but_blocks, refuse_dropout, refuse_functions>),
           variant<AllSizes>("deterministic", "compressed; gradients without atomic additions",
-                            forward<Compressed, AllSizes>(), deterministic::backward(), kMasks,
+                            forward<Sparse<NoMods>, AllSizes>(), deterministic::backward(), kMasks,
                             {.compute_capability = 80}, true),
           variant<AllSizes>("hopper", "compressed on the copy engine and wgmma of chapters 09 and 10",
                             hopper::forward(), hopper::backward(), kMasks,
                             {.compute_capability = 90, .exactly = true}),
           variant<AllSizes>("dropout", "compressed, and Philox drops elements of P",
-                            forward<WithDropout, AllSizes>(), backward::dropout(),
+                            forward<Sparse<Mods<NoScoreMods, WithDropout>>, AllSizes>(), backward::dropout(),
                             refuse_any<refuse_functions>),
           variant<AllSizes>("scores", "compressed, and a function of each score",
-                            forward<WithScores, AllSizes>(), backward::scores(), refuse_any<refuse_dropout>),
+                            forward<Sparse<Mods<ScoreMods, NoDropout>>, AllSizes>(), backward::scores(),
+                            refuse_any<refuse_dropout>),
       }};
 }
 

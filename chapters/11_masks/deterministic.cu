@@ -9,11 +9,10 @@
 
 #include "08_backward/arguments.cuh"
 #include "attention/dispatch.cuh"
-#include "backward_bytes.hpp"
+#include "bytes.hpp"
 #include "deterministic.cuh"
 #include "deterministic.hpp"
 #include "device/launch.cuh"
-#include "forward_bytes.hpp"
 #include "list_buffers.hpp"
 #include "problem.cuh"
 #include "sizes.cuh"
@@ -67,14 +66,13 @@ void launch_gradients(const Args& a, cudaStream_t stream) {
 
 Traffic traffic(const Shape& shape) {
   return with_tiles_for(shape, [&]<class Tile>(std::type_identity<Tile>) {
-    const backward::Bytes<typename Tile::Keys> keys(shape, backward::Finds::kListed, kOrderedQueryTiles);
-    Traffic traffic = keys.of_key_tiles();
+    Traffic traffic = key_tile_traffic<typename Tile::Keys>(shape, Finds::kListed, kOrderedQueryTiles);
     // A forward pass writes O and LSE. The blocks with query tiles read them, and write dQ.
-    Traffic of_dq = ForwardBytes<typename Tile::Queries, false>(shape).traffic(Finds::kListed, kKeyTilesOfDq);
+    Traffic of_dq = forward_traffic<typename Tile::Queries>(shape, Finds::kListed, kKeyTilesOfDq);
     auto& of = of_dq.tensors;
     of["dq"] = of.at("o");
     of["o"] = of["do"] = of.at("q");
-    std::swap(of["lse"].read_bytes, of["lse"].write_bytes);
+    of["lse"].write_bytes = 0;
     of["delta"] = {.write_bytes = 2 * of["lse"].read_bytes};  // a mark, then the value
     return sum(traffic, of_dq);
   });
@@ -83,10 +81,8 @@ Traffic traffic(const Shape& shape) {
 std::vector<TensorSpec> workspace(const Shape& shape) {
   return with_tiles_for(shape, [&]<class Tile>(std::type_identity<Tile>) {
     std::vector<TensorSpec> specs = {{.name = "delta", .shape = {shape.batch, shape.heads, shape.seq_q}}};
-    const ForwardBytes<typename Tile::Queries, false> queries(shape);
-    add_specs(specs, kKeyTilesOfDq, queries.lists(), queries.most_listed());
-    const backward::Bytes<typename Tile::Keys> keys(shape, backward::Finds::kListed, kOrderedQueryTiles);
-    add_specs(specs, kOrderedQueryTiles, keys.lists(), keys.most_listed());
+    add_specs<KeysOfQueries<typename Tile::Queries>>(specs, kKeyTilesOfDq, shape);
+    add_specs<QueriesOfKeys<typename Tile::Keys>>(specs, kOrderedQueryTiles, shape);
     return specs;
   });
 }

@@ -20,24 +20,22 @@
 #include <cstdint>
 
 #include "08_backward/query_gradients.cuh"
-#include "backward_tiles.cuh"
-#include "backward_walks.cuh"
+#include "backward.cuh"
+#include "block_mask.cuh"
 #include "device/convert.cuh"
 #include "device/hopper.cuh"
 #include "device/padding.cuh"
 #include "device/published.cuh"
 #include "device/reduce.cuh"
 #include "device/tensor_core.cuh"
-#include "hide.cuh"
-#include "lists.cuh"
-#include "masks.cuh"
+#include "mask_mod.cuh"
 
 namespace fa::ch11 {
 
 // --- sizes -------------------------------------------------------------------------------------------------
 
 /// Chapter 08's tiles of mma_query_gradients(), with the names that chapter 07 has for a warp's rows and for
-/// the keys whose scores are in registers: hide.cuh uses these.
+/// the keys whose scores are in registers: mask_mod.cuh uses these.
 template <class Element, int kHeadDimension>
 struct QueryGradientTiles : MmaQueryTiles<Element, kHeadDimension> {
   using Base = MmaQueryTiles<Element, kHeadDimension>;
@@ -194,7 +192,7 @@ __device__ __forceinline__ void listed_query_gradients(const Backward<typename T
   copy_rows_async<Tile, Tile::Br>(sdO, gdO, first_query, a.seq_q, a.head_dim, thread);
   cp_async_commit();
   const RowsOfO<Tile> o(a, at.head, warp_query);
-  ListedTiles tiles(lists, masks, at);
+  ListedTiles<> tiles(lists, masks, at);
   int tile = at.first;
   load_keys(tile, 0);
   cp_async_wait<1>();
@@ -224,14 +222,13 @@ __device__ __forceinline__ void listed_query_gradients(const Backward<typename T
 #pragma unroll 1
     for (int key = 0; key < Bc; key += kSlice) {
       const Rect share = {masks.queries(warp_query, Tile::kWarpRows), masks.keys(tile * Bc + key, kSlice)};
-      const Kind kind = of_head.kind(share);
-      if (kind == Kind::kEmpty) continue;
-      Hidden<Tile> hidden;
-      if (kind == Kind::kPartial)
-        hidden = hidden_part<Tile>(masks, of_head, WarpQueries<Tile>(masks, warp_query), share);
-      add_keys(key, [&](auto& rS) {
-        if (kind == Kind::kPartial) hidden.hide(rS);
-      });
+      const TileKind kind = of_head.kind(share);
+      if (kind == TileKind::kEmpty) continue;
+      HiddenScores<Tile> mask_mod;
+      if (kind == TileKind::kPartial)
+        mask_mod = hidden_part<Tile>(masks, of_head, WarpQueries<Tile>(masks, warp_query), share);
+      mask_mod.kind = kind;
+      add_keys(key, mask_mod);
     }
     tile = next;
     stage = 1 - stage;
@@ -259,7 +256,7 @@ template <class Tile>
 struct PublishedQueries {
   const Backward<typename Tile::T>& a;
   const KeyTileMemory<Tile>& s;
-  const ListedQueries<Tile>& walk;
+  const ListedQueryTiles<Tile>& walk;
 
   /// Starts the copies of the tile that the walk is at.
   __device__ __forceinline__ void load(int stage) const {
@@ -290,7 +287,7 @@ __device__ __forceinline__ void listed_key_gradients(const Backward<typename Til
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
-  ListedQueries<Tile> walk(a, keys, masks, lists, at);
+  ListedQueryTiles<Tile> walk(a, keys, masks, lists, at);
   const PublishedQueries<Tile> queries = {a, s, walk};
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);

@@ -9,12 +9,12 @@
 
 #include "09_hopper/tensor_maps.cuh"
 #include "attention/dispatch.cuh"
+#include "block_mask.cuh"
 #include "device/launch.cuh"
 #include "hopper.cuh"
 #include "hopper.hpp"
 #include "hopper_bytes.hpp"
 #include "list_buffers.hpp"
-#include "lists.cuh"
 #include "problem.cuh"
 #include "sizes.cuh"
 
@@ -68,11 +68,11 @@ Traffic traffic(const Shape& shape) {
       const std::int64_t visited_before = visited;
       for (int col = 0; col < cols; ++col) {
         const int first_key = col * Tile::Bc;
-        const Kind kind = masks.kind(reads.masks(), first_query, Tile::Br, first_key, Tile::Bc);
-        if (kind == Kind::kEmpty) continue;
+        const TileKind kind = masks.kind(reads.masks(), first_query, Tile::Br, first_key, Tile::Bc);
+        if (kind == TileKind::kEmpty) continue;
         ++visited;
         keys += std::min<std::int64_t>(Tile::Bc, shape.seq_k - first_key);
-        if (kind == Kind::kFull) continue;
+        if (kind == TileKind::kFull) continue;
         for (int query = first_query; query < first_query + Tile::Br; query += 16) {
           for (int key = first_key; key < first_key + Tile::Bc; key += 64)
             asked.add(reads.of_share(false, query, key), heads_of_list);

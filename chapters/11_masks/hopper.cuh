@@ -25,13 +25,12 @@
 #include "09_hopper/softmax.cuh"
 #include "09_hopper/turns.cuh"
 #include "09_hopper/work.cuh"
+#include "block_mask.cuh"
 #include "device/attention.cuh"
 #include "device/hopper.cuh"
 #include "device/tile.cuh"
 #include "hopper_masks.cuh"
-#include "lists.cuh"
-#include "masks.cuh"
-#include "walk.cuh"
+#include "mask_mod.cuh"
 
 namespace fa::ch11 {
 

@@ -12,13 +12,13 @@
 #include "10_hopper_backward/sizes.cuh"
 #include "10_hopper_backward/tensor_maps.cuh"
 #include "attention/dispatch.cuh"
+#include "block_mask.cuh"
 #include "device/divisor.cuh"
 #include "device/launch.cuh"
 #include "hopper.hpp"
 #include "hopper_backward.cuh"
 #include "hopper_bytes.hpp"
 #include "list_buffers.hpp"
-#include "lists.cuh"
 #include "problem.cuh"
 #include "sizes.cuh"
 
@@ -90,7 +90,7 @@ Traffic traffic(const Shape& shape) {
       }));
       for (int col = 0; col < cols; ++col)
         listed +=
-            masks.kind(reads.masks(), col * Tile::Br, Tile::Br, row * Tile::Bc, Tile::Bc) != Kind::kEmpty;
+            masks.kind(reads.masks(), col * Tile::Br, Tile::Br, row * Tile::Bc, Tile::Bc) != TileKind::kEmpty;
     }
   }
 
@@ -103,11 +103,11 @@ Traffic traffic(const Shape& shape) {
         const hopper::HeadReads reads(masks, int(head));
         for (int col = 0; col < cols; ++col) {
           const int first_query = col * Tile::Br;
-          const Kind kind = masks.kind(reads.masks(), first_query, Tile::Br, first_key, Tile::Bc);
-          if (kind == Kind::kEmpty) continue;
+          const TileKind kind = masks.kind(reads.masks(), first_query, Tile::Br, first_key, Tile::Bc);
+          if (kind == TileKind::kEmpty) continue;
           ++tiles;
           queries += std::min<std::int64_t>(Tile::Br, shape.seq_q - first_query);
-          if (kind == Kind::kFull) continue;
+          if (kind == TileKind::kFull) continue;
           for (int query = first_query; query < std::min(first_query + Tile::Br, int(shape.seq_q));
                query += 64) {
             for (int key = first_key; key < first_key + Tile::Bc; key += 16)

@@ -24,11 +24,11 @@
 #include "10_hopper_backward/dq_sums.cuh"
 #include "10_hopper_backward/kernel.cuh"
 #include "10_hopper_backward/shared_tiles.cuh"
+#include "block_mask.cuh"
 #include "device/hopper.cuh"
 #include "device/reduce.cuh"
 #include "hopper_masks.cuh"
-#include "lists.cuh"
-#include "masks.cuh"
+#include "mask_mod.cuh"
 
 namespace fa::ch11 {
 

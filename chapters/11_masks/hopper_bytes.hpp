@@ -7,7 +7,7 @@
 
 #include "attention/masked_attention.hpp"
 #include "attention/traffic.hpp"
-#include "masks.cuh"
+#include "mask_mod.cuh"
 #include "problem.cuh"
 
 namespace fa::ch11::hopper {
@@ -37,7 +37,7 @@ class HeadReads {
     Asked asked{.blocks = blocks_in(share)};
     if (!all_.documents) return asked;
     asked.documents = 4 * sizeof(int);
-    if (masks_.kind(share) != Kind::kPartial) return asked;
+    if (masks_.kind(share) != TileKind::kPartial) return asked;
     const int first_row = keys_are_rows ? first_key : first_query;
     const int first_column = keys_are_rows ? first_query : first_key;
     for (const int row : {0, 8}) asked.documents += 4 * distinct(first_row + row, 8, 1);
@@ -63,8 +63,8 @@ class HeadReads {
  private:
   std::int64_t blocks_in(const Rect& r) const {
     if (!all_.blocks) return 0;
-    const std::int64_t rows = masks_.row(r.queries.last.at) - masks_.row(r.queries.first.at) + 1;
-    const std::int64_t cols = masks_.col(r.keys.last.at) - masks_.col(r.keys.first.at) + 1;
+    const std::int64_t rows = masks_.row(r.queries.last.position) - masks_.row(r.queries.first.position) + 1;
+    const std::int64_t cols = masks_.col(r.keys.last.position) - masks_.col(r.keys.first.position) + 1;
     return rows * cols;
   }
   /// How many of `count` tokens differ if those from the last one on are the last one. With documents, seq_q

@@ -9,11 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "block_mask.cuh"
 #include "device/hopper.cuh"
 #include "device/ptx.cuh"
 #include "device/tile.cuh"
-#include "lists.cuh"
-#include "masks.cuh"
+#include "mask_mod.cuh"
 
 namespace fa::ch11 {
 
@@ -49,9 +49,9 @@ __device__ __forceinline__ Bits hidden_bits(const Masks& all, const HeadMasks& o
                                             int first_key) {
   const Rect share = {all.queries(first_query, kKeysAreRows ? 64 : 16),
                       all.keys(first_key, kKeysAreRows ? 16 : 64)};
-  const Kind kind = of_head.kind(share);
-  if (kind == Kind::kFull) return 0;
-  if (kind == Kind::kEmpty) return ~Bits(0);
+  const TileKind kind = of_head.kind(share);
+  if (kind == TileKind::kFull) return 0;
+  if (kind == TileKind::kEmpty) return ~Bits(0);
   const int lane = ptx::unknown(threadIdx.x) % 32;
   const auto row_token = [&](int row) {
     return kKeysAreRows ? all.key(first_key + row) : all.query(first_query + row);
@@ -68,8 +68,8 @@ __device__ __forceinline__ Bits hidden_bits(const Masks& all, const HeadMasks& o
   }
   Bits hidden = 0;
   of_head.for_each([&]<class Mask>(const Mask& mask) {
-    if constexpr (!requires { Mask::kWholeShares; }) {
-      if (mask.kind(share) != Kind::kPartial) return;
+    if constexpr (!requires { Mask::kWholeSubTiles; }) {
+      if (mask.kind(share) != TileKind::kPartial) return;
 #pragma unroll
       for (int i = 0; i < 32; ++i) {
         const Token &row = rows[i / 2 % 2], &column = columns[i / 4][i % 2];

@@ -13,8 +13,8 @@
 #include "attention/masked_attention.hpp"
 #include "attention/tensor.hpp"
 #include "attention/traffic.hpp"
+#include "block_mask.cuh"
 #include "device/launch.cuh"
-#include "lists.cuh"
 #include "problem.cuh"
 
 namespace fa::ch11 {
@@ -37,6 +37,13 @@ inline void add_specs(std::vector<TensorSpec>& specs, const ListBuffers& names, 
   specs.push_back({.name = names.tiles, .shape = {lists, most}, .dtype = DType::kInt32});
   if (!names.order.empty())
     specs.push_back({.name = names.order, .shape = {lists, kFields}, .dtype = DType::kInt32});
+}
+
+/// The same for the lists of a shape. @tparam Of  KeysOfQueries or QueriesOfKeys
+template <class Of>
+void add_specs(std::vector<TensorSpec>& specs, const ListBuffers& names, const MaskedShape& shape) {
+  const Masks masks = masks_of(shape);
+  add_specs(specs, names, std::int64_t(masks.lists(int(shape.batch))) * Of::rows(masks), Of::most(masks));
 }
 
 /// The lists in the workspace. @tparam Of  KeysOfQueries or QueriesOfKeys

@@ -1,15 +1,16 @@
 /// @file
-/// The masks of a problem, on the device for kernels and on the host for formulas; and its functions of
-/// scores.
+/// The masks of a problem, on the device for kernels and on the host for formulas; and its mods.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "attention/masked_attention.hpp"
-#include "masks.cuh"
-#include "scores.cuh"
+#include "mask_mod.cuh"
+#include "mods.cuh"
 
 namespace fa::ch11 {
 
@@ -33,8 +34,17 @@ inline Masks masks_of(const MaskedAttention::Args& a) {
           .log2_size_of_blocks = log2_of(a.size_of_blocks)};
 }
 
-inline ScoreFunctions functions_of(const MaskedAttention::Args& a) {
-  return {.heads = a.heads, .shift = a.seq_k - a.seq_q, .softcap = a.softcap, .alibi = a.alibi};
+/// The mods of a kernel for a problem.
+template <class Mods>
+Mods bind(const MaskedAttention::Args& a) {
+  Mods mods = {.score_mods = {}, .dropout = {a.dropout}};
+  if constexpr (std::is_same_v<decltype(mods.score_mods), ScoreMods>) {
+    mods.score_mods = {.heads = a.heads,
+                       .shift = a.seq_k - a.seq_q,
+                       .softcap = {a.softcap, std::isinf(a.softcap) ? 0.0f : 1.0f / a.softcap},
+                       .alibi = a.alibi};
+  }
+  return mods;
 }
 
 /// Whether the rows of all tensors that the gradients copy have no gaps, and all columns exist.

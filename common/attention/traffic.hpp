@@ -2,6 +2,7 @@
 /// Bytes between HBM and the chip, per tensor, as a formula predicts them and as a run counts them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,6 +15,8 @@ namespace fa {
 struct TensorTraffic {
   std::int64_t read_bytes = 0;
   std::int64_t write_bytes = 0;
+  bool at_least =
+      false;  ///< of a formula: a run moves no fewer bytes, and how many more depends on its inputs
   bool operator==(const TensorTraffic&) const = default;
 };
 
@@ -28,8 +31,6 @@ struct TileKinds {
 /// Bytes by tensor name ("x", "y", "q", ...).
 struct Traffic {
   std::map<std::string, TensorTraffic> tensors;
-  /// Of a formula: a run moves no fewer bytes, and how many more depends on its inputs.
-  bool at_least = false;
   std::optional<TileKinds> tiles = std::nullopt;  ///< of a formula for kernels that do not visit all tiles
 
   std::int64_t read_bytes() const {
@@ -43,12 +44,17 @@ struct Traffic {
     return sum;
   }
   std::int64_t bytes() const { return read_bytes() + write_bytes(); }
+  /// Of a formula: whether a run may move more bytes of some tensor.
+  bool at_least() const {
+    return std::any_of(tensors.begin(), tensors.end(), [](const auto& each) { return each.second.at_least; });
+  }
 };
 
 /// Adds bytes of one tensor.
 inline void add(Traffic& to, const std::string& name, TensorTraffic more) {
   to.tensors[name].read_bytes += more.read_bytes;
   to.tensors[name].write_bytes += more.write_bytes;
+  to.tensors[name].at_least |= more.at_least;
 }
 
 /// The bytes of two kernels or passes together.

@@ -13,6 +13,7 @@
 
 #include <cfloat>
 #include <cmath>
+#include <cstdint>
 
 #include "device/attention.cuh"
 #include "device/math.cuh"
@@ -20,6 +21,11 @@
 #include "device/reduce.cuh"
 
 namespace fa {
+
+/// LSE of a row that another kernel must compute again: a NaN that no computation results in, since GPUs
+/// compute 0x7fffffff.
+inline constexpr std::uint32_t kMarked = 0xffffffff;
+__device__ __forceinline__ bool is_marked(float lse) { return __float_as_uint(lse) == kMarked; }
 
 /// Whether the row must be computed again. Below, an exponent is off by less than 4.
 /// @param base  -FLT_MAX or -inf: no key so far
@@ -37,6 +43,17 @@ struct PlainPairs {
   }
   /// By what P is multiplied before P V, but not in l.
   __device__ __forceinline__ float kept(int, int) const { return 1.0f; }
+  /// What is stored as LSE until repair_rows().
+  __device__ __forceinline__ float lse(float lse, float) const { return lse; }
+};
+
+/// Instead of pairs, in a kernel that has no register for attend_again(): rows to be computed again are
+/// marked in LSE, for a kernel that follows.
+struct MarkedRows {
+  /// @param base  as for is_unresolved()
+  __device__ __forceinline__ float lse(float lse, float base) const {
+    return is_unresolved(base) ? __uint_as_float(kMarked) : lse;
+  }
 };
 
 /// One row of O, in two passes over the keys as in chapter 03, with exponents that are rounded before the
@@ -108,5 +125,10 @@ __device__ __forceinline__ void repair_rows(const float (&base)[kLaneRows], cons
   }
   __syncwarp();
 }
+
+/// Marked rows stay as they are.
+template <int kLaneRows, class T, class Store>
+__device__ __forceinline__ void repair_rows(const float (&)[kLaneRows], const Attention<T>&, int, int,
+                                            const MarkedRows&, int, int, const Store&) {}
 
 }  // namespace fa

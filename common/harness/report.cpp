@@ -103,7 +103,7 @@ const std::vector<Column>& columns() {
       {"HBM bytes", "predicted",
        [](const VariantResult& r) {
          if (r.skipped) return Cell();
-         return Cell((r.predicted.at_least ? ">= " : "") + bytes_cell(r.predicted.bytes()));
+         return Cell((r.predicted.at_least() ? ">= " : "") + bytes_cell(r.predicted.bytes()));
        }},
       {"HBM bytes", "counted",
        [](const VariantResult& r) {
@@ -343,8 +343,9 @@ Json to_json(const Traffic& traffic) {
                {"tensors", Json::object()}};
   for (const auto& [name, bytes] : traffic.tensors) {
     json["tensors"][name] = {{"read_bytes", bytes.read_bytes}, {"write_bytes", bytes.write_bytes}};
+    if (bytes.at_least) json["tensors"][name]["at_least"] = true;
   }
-  if (traffic.at_least) json["at_least"] = true;
+  if (traffic.at_least()) json["at_least"] = true;
   if (const auto& tiles = traffic.tiles) {
     json["tiles"] = {{"queries", tiles->queries}, {"keys", tiles->keys}, {"kinds", tiles->kinds}};
   }

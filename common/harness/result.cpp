@@ -12,7 +12,7 @@
 namespace fa {
 namespace {
 
-/// One sentence for each tensor and direction in which the two differ, or, if the formula says `at_least`, in
+/// One sentence for each tensor and direction in which the two differ, or, if its formula says `at_least`, in
 /// which fewer bytes were counted. A tensor that one of them lacks counts as 0 bytes.
 std::vector<std::string> differences(const Traffic& predicted, const Traffic& counted) {
   std::set<std::string> names;
@@ -24,13 +24,13 @@ std::vector<std::string> differences(const Traffic& predicted, const Traffic& co
     const auto found = traffic.tensors.find(name);
     return found == traffic.tensors.end() ? TensorTraffic{} : found->second;
   };
-  const char* at_least = predicted.at_least ? "at least " : "";
-  const auto differ = [&](std::int64_t formula, std::int64_t run) {
-    return predicted.at_least ? run < formula : run != formula;
-  };
   for (const std::string& name : names) {
     const TensorTraffic formula = bytes_of(predicted, name);
     const TensorTraffic run = bytes_of(counted, name);
+    const char* at_least = formula.at_least ? "at least " : "";
+    const auto differ = [&](std::int64_t predicted_bytes, std::int64_t counted_bytes) {
+      return formula.at_least ? counted_bytes < predicted_bytes : counted_bytes != predicted_bytes;
+    };
     if (differ(formula.read_bytes, run.read_bytes)) {
       sentences.push_back(fmt::format("reads of {}: the formula predicts {}{} bytes, {} were counted", name,
                                       at_least, formula.read_bytes, run.read_bytes));

@@ -12,7 +12,7 @@
 
 #include "device/launch.cuh"
 #include "harness/backend.hpp"
-#include "lists.cuh"
+#include "block_mask.cuh"
 
 namespace fa::ch11 {
 namespace lists_test {

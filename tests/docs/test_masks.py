@@ -48,7 +48,7 @@ class Kinds(unittest.TestCase):
         self.assertEqual(data["masks"]["butterfly"]["kinds"], twice)
 
     def test_lists_are_filled_as_in_the_kernel(self):
-        source = (CHAPTER / "lists.cuh").read_text()
+        source = (CHAPTER / "block_mask.cuh").read_text()
         self.assertIn("tiles[partial + __popc(partial_lanes & lanes_before)]", source)
         self.assertIn("tiles[lists.most - 1 - full - __popc(full_lanes & lanes_before)]", source)
         empty, partial, full = drawn.EMPTY, drawn.PARTIAL, drawn.FULL

@@ -142,7 +142,8 @@ class TableTest(unittest.TestCase):
     def test_a_formula_may_be_a_minimum(self):
         run = fixtures.online_softmax()
         traffic = run["variants"][0]["traffic"]
-        traffic["predicted"]["at_least"] = True
+        for tensor in traffic["predicted"]["tensors"].values():
+            tensor["at_least"] = True
         traffic["counted"]["read_bytes"] += 1
         row = results.read([run])[0].rows[0]
         self.assertEqual(row.verdict, results.OK)
@@ -154,7 +155,8 @@ class TableTest(unittest.TestCase):
         long = fixtures.variant("a_name_that_is_much_too_long_for_the_table", 999_999)
         long["defects"] = [fixtures.RACE] * 99_999
         long["workspace_bytes"] = 1_234_567_890
-        long["traffic"]["predicted"]["at_least"] = True
+        for tensor in long["traffic"]["predicted"]["tensors"].values():
+            tensor["at_least"] = True
         long["check"]["known_failure"] = "a long reason " * 20
         long["shared"]["load_wavefronts"] = 10**14
         long["check"]["tensors"]["y"].update(rel_l2=1.26e-07, tolerance=1.5e-06)

@@ -16,7 +16,7 @@
 #include <map>
 #include <vector>
 
-#include "11_masks/masks.cuh"
+#include "11_masks/mask_mod.cuh"
 #include "device/dropout.cuh"
 
 namespace {

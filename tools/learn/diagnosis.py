@@ -103,11 +103,11 @@ def _excess(attempt: Attempt) -> dict[tuple[str, str], tuple[int, int]]:
     traffic = attempt.result["traffic"]
     if "counted" not in traffic:
         return {}
-    if traffic["predicted"].get("at_least"):  # how many more depends on the inputs
-        return {}
     predicted = traffic["predicted"]["tensors"]
     excess = {}
     for tensor, counted in traffic["counted"]["tensors"].items():
+        if predicted.get(tensor, {}).get("at_least"):  # how many more depends on the inputs
+            continue
         for direction in ("read", "write"):
             allowed = predicted.get(tensor, {}).get(f"{direction}_bytes", 0)
             if counted[f"{direction}_bytes"] > allowed:

@@ -39,7 +39,7 @@ class Traffic:
     read_sectors: int | None = None
     write_sectors: int | None = None
     tensors: dict[str, tuple[int, int]] = field(default_factory=dict)  # name: (read, write)
-    at_least: bool = False  # of a formula: a run moves no fewer bytes
+    at_least: frozenset[str] = frozenset()  # tensors of a formula of which a run moves no fewer bytes
 
     @property
     def bytes(self) -> int:
@@ -115,11 +115,12 @@ class Row:
         if formula is None or run is None:
             return False
         names = formula.tensors.keys() & run.tensors.keys()
-        pairs = [(formula.tensors[name], run.tensors[name]) for name in names]
-        pairs.append(((formula.read_bytes, formula.write_bytes), (run.read_bytes, run.write_bytes)))
-        if formula.at_least:
-            return any(r < f for pair in pairs for f, r in zip(*pair, strict=True))
-        return any(f != r for f, r in pairs)
+        pairs = [(formula.tensors[name], run.tensors[name], name in formula.at_least) for name in names]
+        total = (formula.read_bytes, formula.write_bytes), (run.read_bytes, run.write_bytes)
+        pairs.append((*total, bool(formula.at_least)))
+        return any(
+            f > r or (f < r and not more) for fs, rs, more in pairs for f, r in zip(fs, rs, strict=True)
+        )
 
 
 @dataclass
@@ -164,7 +165,7 @@ def _traffic(data: dict | None) -> Traffic | None:
             name: (tensor.get("read_bytes", 0), tensor.get("write_bytes", 0))
             for name, tensor in data.get("tensors", {}).items()
         },
-        data.get("at_least", False),
+        frozenset(name for name, tensor in data.get("tensors", {}).items() if tensor.get("at_least")),
     )
 
 

@@ -46,7 +46,7 @@ def cells(row: Row) -> list[str]:
         INDENT + name,
         known(row.error, lambda e: f"{scientific(e.rel_l2)} / {scientific(e.tolerance)}"),
         human(row.workspace_bytes, "B") if row.workspace_bytes else "-",
-        known(row.predicted, lambda t: ">=" * t.at_least + human(t.bytes, "B")),
+        known(row.predicted, lambda t: ">=" * bool(t.at_least) + human(t.bytes, "B")),
         known(row.counted, lambda t: human(t.bytes, "B")),
         known(row.ratio, lambda ratio: f"{ratio:.2f}" if ratio < 100 else human(ratio)),
         known(row.counted and row.counted.efficiency, lambda share: f"{100 * share:.1f} %"),

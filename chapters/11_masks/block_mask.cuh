@@ -11,7 +11,7 @@
 
 #include "device/launch.cuh"
 #include "device/reduce.cuh"
-#include "masks.cuh"
+#include "mask_mod.cuh"
 
 namespace fa::ch11 {
 
@@ -51,7 +51,7 @@ template <class Tile>
 struct KeysOfQueries {
   static int rows(const Masks& masks) { return (masks.seq_q - 1) / Tile::Br + 1; }
   static int most(const Masks& masks) { return (masks.seq_k - 1) / Tile::Bc + 1; }
-  __host__ __device__ static Kind kind(const Masks& masks, const HeadMasks& of_head, int row, int tile) {
+  __host__ __device__ static TileKind kind(const Masks& masks, const HeadMasks& of_head, int row, int tile) {
     return masks.kind(of_head, row * Tile::Br, Tile::Br, tile * Tile::Bc, Tile::Bc);
   }
 };
@@ -60,7 +60,7 @@ template <class Tile>
 struct QueriesOfKeys {
   static int rows(const Masks& masks) { return (masks.seq_k - 1) / Tile::Bc + 1; }
   static int most(const Masks& masks) { return (masks.seq_q - 1) / Tile::Br + 1; }
-  __host__ __device__ static Kind kind(const Masks& masks, const HeadMasks& of_head, int row, int tile) {
+  __host__ __device__ static TileKind kind(const Masks& masks, const HeadMasks& of_head, int row, int tile) {
     return masks.kind(of_head, tile * Tile::Br, Tile::Br, row * Tile::Bc, Tile::Bc);
   }
 };
@@ -76,18 +76,18 @@ __device__ __forceinline__ void list_tiles_of_row(const Masks& masks, const Tile
   int partial = 0, full = 0, first_partial = lists.most, last_full = -1;
   for (int first = 0; first < lists.most; first += 32) {
     const int tile = first + lane;
-    const Kind kind = tile < lists.most ? Of::kind(masks, of_head, row, tile) : Kind::kEmpty;
+    const TileKind kind = tile < lists.most ? Of::kind(masks, of_head, row, tile) : TileKind::kEmpty;
     // EXERCISE 7: Append the lanes' tiles without gaps: partial ones from the left, full ones from the right. Add to the counts.
-    const unsigned partial_lanes = __ballot_sync(kAllLanes, kind == Kind::kPartial);
-    const unsigned full_lanes = __ballot_sync(kAllLanes, kind == Kind::kFull);
+    const unsigned partial_lanes = __ballot_sync(kAllLanes, kind == TileKind::kPartial);
+    const unsigned full_lanes = __ballot_sync(kAllLanes, kind == TileKind::kFull);
     const unsigned lanes_before = (1u << lane) - 1;
-    if (kind == Kind::kPartial) tiles[partial + __popc(partial_lanes & lanes_before)] = tile;
-    if (kind == Kind::kFull) tiles[lists.most - 1 - full - __popc(full_lanes & lanes_before)] = tile;
+    if (kind == TileKind::kPartial) tiles[partial + __popc(partial_lanes & lanes_before)] = tile;
+    if (kind == TileKind::kFull) tiles[lists.most - 1 - full - __popc(full_lanes & lanes_before)] = tile;
     partial += __popc(partial_lanes);
     full += __popc(full_lanes);
     // END 7
-    if (kind == Kind::kPartial) first_partial = min(first_partial, tile);
-    if (kind == Kind::kFull) last_full = tile;
+    if (kind == TileKind::kPartial) first_partial = min(first_partial, tile);
+    if (kind == TileKind::kFull) last_full = tile;
   }
   const int to_visit = partial > 0 ? -warp_reduce(-first_partial, Max()) : warp_reduce(last_full, Max());
   if (lane == 0) lists.listed[entry] = {{partial, full}, row, partial + full > 0 ? to_visit : -1};
@@ -112,6 +112,8 @@ struct HeadRow : ListedRow {
 
 /// The key tiles of a list, from the first to the last: partial ones, then full ones. The first one came with
 /// the row, and has been taken.
+/// @tparam kOnlyFull  whether there are no partial ones
+template <bool kOnlyFull = false>
 struct ListedTiles {
   const int* tiles;  ///< of all lists
   unsigned entry;    ///< of all lists: the one to take next
@@ -131,7 +133,7 @@ struct ListedTiles {
   /// The same, once a full one has been taken.
   __device__ __forceinline__ int take_full() { return left-- > 0 ? tiles[entry++] : -1; }
   /// Whether the tile that was taken last is partial.
-  __device__ __forceinline__ bool is_partial() const { return left >= full; }
+  __device__ __forceinline__ bool is_partial() const { return !kOnlyFull && left >= full; }
   /// Whether there was none.
   __device__ __forceinline__ bool is_done() const { return left < 0; }
 };
@@ -209,9 +211,9 @@ __device__ __forceinline__ HeadRow row_at(const TileLists& lists, const Masks& m
   return at;
 }
 
-/// The head and the row that a block computes. Blocks start in the order of x, y and z: those with long lists
-/// first, and those with short ones fill the gaps at the end. Heads are taken gridDim.x at a time: what
-/// concurrent blocks load is in the L2 cache then.
+/// The head and the row that a block computes, if there is an order. Blocks start in the order of x, y and z:
+/// those with long lists first, and those with short ones fill the gaps at the end. Heads are taken gridDim.x
+/// at a time: what concurrent blocks load is in the L2 cache then.
 ///
 ///   grid    (heads at once, rows, the rest of the heads)
 /// @param group  as above
