@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "block_mask.cuh"
 #include "device/launch.cuh"
 #include "harness/backend.hpp"
-#include "block_mask.cuh"
 
 namespace fa::ch11 {
 namespace lists_test {
