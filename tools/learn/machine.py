@@ -162,6 +162,11 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def slowdown() -> float:
+    """How many times as long as on an idle machine a program may take here: 1 to 6, from the load average."""
+    return min(6.0, max(1.0, os.getloadavg()[0] / cores()))
+
+
 def memory_bytes() -> int | None:
     """The size of main memory, or the share of it that this container may use."""
     sizes = []
