@@ -28,7 +28,7 @@
 #include "device/fragments.cuh"
 #include "device/math.cuh"
 #include "device/ptx.cuh"
-#include "dropout.cuh"
+#include "dropped.cuh"
 #include "mask_mod.cuh"
 #include "mods.cuh"
 #include "score_mod.cuh"

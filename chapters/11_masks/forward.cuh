@@ -15,7 +15,7 @@
 ///           masks what each warp evaluates; writes O and LSE, which repair_marked_rows() reads
 ///
 /// mask_mod.cuh has the masks, block_mask.cuh the lists of tiles, score_mod.cuh the functions of scores,
-/// dropout.cuh dropout. What a warp does with a slice of keys otherwise is in chapter 07.
+/// dropped.cuh dropout. What a warp does with a slice of keys otherwise is in chapter 07.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -34,7 +34,7 @@
 #include "device/dropout.cuh"
 #include "device/math.cuh"
 #include "device/padding.cuh"
-#include "dropout.cuh"
+#include "dropped.cuh"
 #include "mask_mod.cuh"
 #include "mods.cuh"
 #include "score_mod.cuh"

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "dropout.cuh"
+#include "dropped.cuh"
 #include "score_mod.cuh"
 
 namespace fa::ch11 {
