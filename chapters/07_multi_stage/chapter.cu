@@ -28,7 +28,7 @@ struct MultiStage {
   static auto get() { return multi_stage_attention<Tile>; }
 };
 template <class Tile>
-struct KvInTurns {
+struct SplitKv {
   static auto get() { return split_kv_attention<Tile>; }
 };
 template <class Tile>
@@ -42,8 +42,6 @@ template <int d>
 using TwoStages = typename Ladder<d>::TwoStages;
 template <int d>
 using ThreeStages = typename Ladder<d>::ThreeStages;
-template <int d>
-using SplitKv = typename Ladder<d>::SplitKv;
 template <int d>
 using MaskedFirst = typename Ladder<d>::MaskedFirst;
 template <int d>
@@ -110,7 +108,7 @@ AnyChapter describe_chapter() {
           step<SingleStage, OneStage>("stages_1", "cp.async instead of loads and stores; waits at once"),
           step<MultiStage, TwoStages>("stages_2", "the next tile is in flight while one is in use"),
           step<MultiStage, ThreeStages>("stages_3", "two tiles are in flight"),
-          step<KvInTurns, SplitKv>("split_kv", "one stage: V in flight during Q K^T, the next K during P V"),
+          step<SplitKv, OneStage>("split_kv", "one stage: V in flight during Q K^T, the next K during P V"),
           step<EdgesFirst, MaskedFirst>("masked_first",
                                         "stages_2 with the keys backwards: edges in a separate loop"),
           step<EdgesFirst, TwoRowsOfMma>("two_rows_of_mma",

@@ -49,7 +49,6 @@ struct Ladder {
   struct ThreeStages : OneStage {
     static constexpr int kStages = 3;
   };
-  struct SplitKv : OneStage {};
   struct MaskedFirst : TwoStages {};
   struct TwoRowsOfMma : MaskedFirst {  // for d = 128, O takes 128 registers and S 64: no room for the 64 of Q
     static constexpr int kWarps = 4, kWarpRows = 32, kBlocksPerSm = 2;
