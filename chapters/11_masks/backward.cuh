@@ -252,7 +252,6 @@ __device__ __forceinline__ void existing_probabilities(Scores<Tile>& rS, const f
 }
 
 /// P^T and dS^T of a warp, as operands, of the elements that exist: p_and_ds() of chapter 08.
-/// @param head  counts through all batches
 template <class Tile>
 __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
                                          const BackwardBlock<Tile>& block, const QueryTile<Tile>& tile,

@@ -59,8 +59,7 @@ struct Counters {
 
 /// A defect in a kernel, found by the backend's checks.
 struct Defect {
-  std::string kind;     ///< race, out_of_bounds, misaligned, uninitialized_read, barrier_divergence,
-                        ///< unsupported, wgmma, ..
+  std::string kind;     ///< race, out_of_bounds, uninitialized_read, barrier_divergence, wgmma and others
   std::string message;  ///< one or more lines
   std::int64_t count = 0;
 };
