@@ -426,7 +426,7 @@ __device__ __forceinline__ void add_full_tile(KeyGradient<Tile>& rdV, KeyGradien
   }
 }
 
-/// Every score is asked for.
+/// Masks are evaluated for every score.
 template <class Tile, class Make>
 __device__ __forceinline__ void add_masked_tile(KeyGradient<Tile>& rdV, KeyGradient<Tile>& rdK,
                                                 const BackwardBlock<Tile>& block, const QueryTile<Tile>& tile,

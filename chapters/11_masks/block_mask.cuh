@@ -46,7 +46,7 @@ struct TileLists {
   }
 };
 
-/// For each tile of Br queries the tiles of Bc keys, as compressed_attention() visits them.
+/// For each tile of Br queries the tiles of Bc keys, as sparse_attention() visits them.
 template <class Tile>
 struct KeysOfQueries {
   static int rows(const Masks& masks) { return (masks.seq_q - 1) / Tile::Br + 1; }
@@ -110,8 +110,8 @@ struct HeadRow : ListedRow {
   int head;  ///< counts through all batches
 };
 
-/// The key tiles of a list, from the first to the last: partial ones, then full ones. The first one came with
-/// the row, and has been taken.
+/// The key tiles of a list: partial ones in ascending order, then full ones in descending order. The first
+/// one came with the row, and has been taken.
 /// @tparam kOnlyFull  whether there are no partial ones
 template <bool kOnlyFull = false>
 struct ListedTiles {

@@ -6,13 +6,14 @@
 /// up to the kernel's d. A query that sees no key has O = 0 and LSE = -inf. Keys after the length of their
 /// sequence are never read.
 ///
-/// All kernels have the tiles of chapter 07's `final`, and
+/// The attention kernels have the tiles of chapter 07's `final`, and
 ///
-///   grid    batch * heads * ceil(seq_q / Br), in the order that Tile::Order gives
+///   grid    batch * heads * ceil(seq_q / Br) blocks, in the order of Tile::Order or of the lists' rows
 ///   block   Tile::kThreads: one warp per kWarpRows queries
 ///   shared  Tile::kSharedBytes: a tile of Q, then of O; two stages of K and of V
-///   HBM     reads Q once, and for each block the keys and values of the tiles that it visits, and of the
-///           masks what each warp evaluates; writes O and LSE, which repair_marked_rows() reads
+///   HBM     reads Q once, and for each block the keys and values of the tiles that it visits, and the
+///           documents, lengths and blocks that masks need; writes O and LSE, which
+///           repair_marked_rows() reads
 ///
 /// mask_mod.cuh has the masks, block_mask.cuh the lists of tiles, score_mod.cuh the functions of scores,
 /// dropped.cuh dropout. What a warp does with a slice of keys otherwise is in chapter 07.

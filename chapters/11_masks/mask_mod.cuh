@@ -2,10 +2,14 @@
 /// Masks: which scores exist. Each mask is a type with two functions:
 ///
 ///   TileKind kind(const Rect&)        whether it hides every score of a rectangle, some or none
-///   bool sees(Token, Token)       whether it lets a query see a key
+///   bool sees(Token, Token)      whether it lets a query see a key
 ///
-/// kind() may answer kPartial when it cannot tell. AllOf puts masks together. Both functions compute with
-/// what tokens say and read no memory, except for those of Blocks.
+/// kind() may return kPartial for any rectangle. AllOf puts masks together. Both functions use their
+/// arguments alone; only those of Blocks read memory.
+///
+/// To add a mask: a type here, in HeadMasks, Masks and Masks::of; masks_of() in problem.cuh; what variants
+/// refuse in chapter.cu; and its option, reference and diagnosis in common/ (masked_attention.cpp,
+/// masked_options.cpp, masked_visibility.cpp).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -149,7 +153,7 @@ struct AllOf : Mask... {
     ((kind = both(kind, Mask::kind(r))), ...);
     return kind;
   }
-  /// Asks every mask, whatever the others say.
+  /// Evaluates all masks, without a branch.
   __host__ __device__ bool sees(Token query, Token key) const {
     return (int(Mask::sees(query, key)) & ...) != 0;
   }
@@ -208,8 +212,8 @@ struct Masks {
     return of_head.kind({this->queries(first_query, queries), this->keys(first_key, keys)});
   }
 
-  /// Heads whose masks are the same share lists of tiles (lists.cuh). How many lists a tile has, which of
-  /// them is a head's, and one of the heads that have it.
+  /// Heads whose masks are the same share lists of tiles (block_mask.cuh). How many lists a tile has, which
+  /// of them is a head's, and one of the heads that have it.
   __host__ __device__ int lists(int batch) const {
     return (key_lengths ? batch : 1) * (heads_of_blocks > 1 ? heads : 1);
   }
@@ -275,7 +279,7 @@ struct LaneKeys {
 /// Masks are evaluated before the product: their registers are free when the scores need them.
 template <class Tile>
 struct HiddenScores {
-  TileKind kind = TileKind::kPartial;  ///< kEmpty: all are hidden; kFull: none is
+  TileKind kind = TileKind::kPartial;  ///< kEmpty: all are hidden, and callers skip the slice; kFull: none is
   std::uint32_t of_row[Tile::kLaneRows] = {};
 
   /// Adds what a mask hides, for every score.

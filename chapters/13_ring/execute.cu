@@ -204,8 +204,9 @@ Execution::Execution(const Plan& plan, const AttentionShape& whole, const Engine
   for (const Step& step : plan) {
     const std::size_t first = units.size();
     for (const Operation& op : step) {
+      const auto is_message = [](Kind kind) { return kind == Kind::kSend || kind == Kind::kReceive; };
       const bool joins =
-          units.size() > first && is_transfer(op.kind) && is_transfer(units.back().operations.front()->kind);
+          units.size() > first && is_message(op.kind) && is_message(units.back().operations.front()->kind);
       if (!joins) units.push_back({.operations = {}, .stream = streams.number_of(op.lane)});
       Unit& unit = units.back();
       unit.operations.push_back(&op);

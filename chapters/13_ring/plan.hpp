@@ -1,5 +1,14 @@
 /// @file
-/// What each rank does, step by step: a function for each way to distribute attention, and each pass.
+/// The plan of one rank: operations in the order in which they are enqueued, in steps. There is a function
+/// for each way to distribute attention, and each pass.
+///
+/// A step is no barrier. An operation waits only for those that use the same buffer (order.hpp): for what
+/// wrote what it reads, and for what used what it overwrites. For example rank 1 of 4 in `ring`, forward:
+///
+///   step 0   sends K and V to rank 2, receives those of rank 0 as number 1; attends to its own
+///   step 1   sends number 1, receives those of rank 3 as number 0; attends to number 1, merges
+///   step 2   sends number 0, receives those of rank 2 as number 1; attends to number 0, merges
+///   step 3   attends to number 1, merges
 ///
 /// To add a method, write a function that returns its plan, and a line in chapter.cu. The rest follows from
 /// what the operations read and write: how large buffers are (buffers.cpp), what waits for what (order.hpp),
@@ -23,7 +32,7 @@ using enum Role;
 using enum Kind;
 
 /// The numbers of a rank's pieces, in the order of the sequence.
-std::vector<int> Split::pieces_of(int rank) const {
+inline std::vector<int> Split::pieces_of(int rank) const {
   if (!zigzag) return {rank};
   // EXERCISE 2: With zigzag, there are 2 * R pieces. Give each rank an early and a late one, so that all have the same work under a causal mask.
   return {rank, 2 * R - 1 - rank};
@@ -34,15 +43,15 @@ std::vector<int> Split::pieces_of(int rank) const {
 
 using Views = std::vector<View>;
 
-/// Some views leave for the rank that is `distance` further on, as many arrive from the rank for which this
-/// one is that.
+/// Sends views to the rank that is `distance` further on, and receives as many from the rank that is
+/// `distance` back.
 inline void rotate(Step& now, const Ring& ring, const Views& leaving, const Views& arriving,
                    int distance = 1) {
   now.push_back({.kind = kSend, .reads = leaving, .peer = ring.next(distance), .lane = kTransfers});
   now.push_back({.kind = kReceive, .writes = arriving, .peer = ring.previous(distance), .lane = kTransfers});
 }
 
-/// K and V that the rank has in a step: its own in step 0, then those in a few buffers by turns.
+/// K and V that the rank has in a step: its own in step 0, then those in buffer step % key_buffers().
 inline Views keys_of(const Share& s, int step, const Changes& with) {
   const Range tokens = {0, s.split.tokens_of(s.ring().owner(step))};
   if (step == 0) return {s.of({kK}, tokens), s.of({kV}, tokens)};
@@ -207,8 +216,10 @@ inline void differentiate(const Share& s, Step& now, int step, int number, const
   }
 }
 
-/// dQ stays with its queries. The sums of dK and dV follow their keys: each rank adds its part, and after the
-/// last step they are home. The first part is 16 bits wide, and travels as such; then the sums are fp32.
+/// dQ stays with its queries. The sums of dK and dV follow their keys. Step 1 starts the sum of the previous
+/// rank's keys; in each later step, a rank receives a sum, adds its part and sends it on. After the last step
+/// it receives the sum of its own keys and adds its own part. A first part is sent as 16-bit numbers; sums
+/// are fp32.
 inline Plan ring_backward(const Share& s, const Changes& with) {
   Plan plan;
   std::vector<Piece> pieces = pieces_of(s, kDq);
