@@ -39,19 +39,12 @@ from ..options import Arguments, at_least, needs_pytorch
 
 needs_pytorch()
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from . import machine
 from .chapter_library import ChapterLibrary
+from .peers import Missing, bind_peer
 from .plans import PLANS, Plan, Point
 
-PEERS = {
-    "flash (FA2)": SDPBackend.FLASH_ATTENTION,
-    "cuDNN": SDPBackend.CUDNN_ATTENTION,
-    "memory-efficient": SDPBackend.EFFICIENT_ATTENTION,
-    "unfused": SDPBackend.MATH,
-}
-TRITON = "Triton"  # the kernels of chapters 07 and 08 in Triton: python/fa_tutorial/triton_attention.py
 # The largest relative L2 error of O on two heads, in 16 bits and in fp32. Gradients may have twice that.
 ERROR_LIMIT = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 
@@ -95,58 +88,17 @@ class Tensors:
     """Sets of Q, K and V, and of dO for a backward pass; together they are larger than twice the L2 cache."""
 
     def __init__(self, point: Point, rounds: int):
-        shape = (point.batch, point.heads, point.seq, point.head_dim)
-        names = ("q", "k", "v", "do") if point.backward else ("q", "k", "v")
-        one_set = len(names) * math.prod(shape) * DTYPES[point.dtype].itemsize
+        shapes = [(point.batch, heads, point.seq, point.head_dim) for heads in point.heads_of_tensors]
+        one_set = sum(map(math.prod, shapes)) * DTYPES[point.dtype].itemsize
         l2 = torch.cuda.get_device_properties(0).L2_cache_size
         count = max(1, min(rounds, math.ceil(2 * l2 / one_set)))
-        self.sets = [[random(shape, point) for _ in names] for _ in range(count)]
+        self.sets = [[random(shape, point) for shape in shapes] for _ in range(count)]
 
 
-def peer(name: str, point: Point, tensors: Tensors) -> Callable:
-    """A function that runs a backend of PyTorch on set number n and returns O or the gradients."""
-
-    def forward(q, k, v):
-        with sdpa_kernel(PEERS[name]):
-            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=point.causal)
-
-    if not point.backward:
-        return lambda n: (forward(*tensors.sets[n % len(tensors.sets)]),)
-    graphs = []
-    for *qkv, do in tensors.sets:
-        leaves = [x.detach().requires_grad_() for x in qkv]
-        graphs.append((forward(*leaves), leaves, do))
-
-    def gradients(n):
-        o, leaves, do = graphs[n % len(graphs)]
-        return torch.autograd.grad(o, leaves, do, retain_graph=True)
-
-    return gradients
-
-
-def triton_peer(point: Point, tensors: Tensors) -> Callable:
-    """The same for the kernels in Triton. @throws RuntimeError  if they do not run"""
-    try:
-        from fa_tutorial import triton_attention
-        from triton.runtime.errors import OutOfResources
-    except ImportError as error:
-        raise RuntimeError(f"{error}: pip install triton") from error
-
-    def forward(n):
-        return triton_attention.forward(*tensors.sets[n][:3], point.causal)
-
-    count = len(tensors.sets)
-    try:
-        forward(0)
-        if not point.backward:
-            return lambda n: forward(n % count)[:1]
-        saved = []
-        for number, (*qkv, do) in enumerate(tensors.sets):
-            saved.append((do, *qkv, *forward(number)))
-        triton_attention.backward(*saved[0], point.causal)
-    except OutOfResources as error:  # the tiles are for GPUs of data centers
-        raise RuntimeError(str(error)) from error
-    return lambda n: triton_attention.backward(*saved[n % count], point.causal)
+@functools.cache
+def tell_once(text: str) -> None:
+    """Prints a line to stderr, unless it has been printed before."""
+    print(text, file=sys.stderr)
 
 
 def contenders(
@@ -174,50 +126,57 @@ def contenders(
             yield chapter, name, launch
     for name in plan.peers:
         try:
-            run = triton_peer if name == TRITON else functools.partial(peer, name)
-            launch_peer = run(point, tensors)
+            launch_peer = bind_peer(name, point, tensors.sets)
             launch_peer(0)
-        except RuntimeError as refusal:
-            reason = str(refusal).splitlines()[0]
-            print(f"  PyTorch's {name} does not run: {reason}", file=sys.stderr)
+        except (RuntimeError, Missing) as refusal:
+            tell_once(f"  {name} does not run: {str(refusal).splitlines()[0]}")
             continue
         yield None, name, launch_peer
 
 
 def exact(point: Point, given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """O of one head, or its gradients, in float64, a few queries at a time. @param given  q, k, v [, do] of
-    the head
+    """O of the heads that share K and V, or their gradients, in float64, a few queries at a time.
+
+    @param given  q [heads, seq, head_dim], k, v [seq, head_dim] [, do, shaped like q]
     """
     q, k, v, *do = (t.double() for t in given)
     scale = point.head_dim**-0.5
-    o, dq, dk, dv = [], [], torch.zeros_like(k), torch.zeros_like(v)
-    for first in range(0, point.seq, 4096):
-        rows = slice(first, first + 4096)
-        s = q[rows] @ k.T * scale
-        if point.causal:
-            query = torch.arange(first, first + s.shape[0], device=s.device)
-            s.masked_fill_(torch.arange(point.seq, device=s.device) > query[:, None], -torch.inf)
-        p = torch.softmax(s, -1)
-        o.append(p @ v)
-        if not do:
-            continue
-        d_o = do[0][rows]
-        ds = p * (d_o @ v.T - (d_o * o[-1]).sum(-1, keepdim=True))
-        dq.append(ds @ k * scale)
-        dk += ds.T @ q[rows] * scale
-        dv += p.T @ d_o
-    return (torch.cat(dq), dk, dv) if do else (torch.cat(o),)
+    o, dq = torch.empty_like(q), torch.empty_like(q)
+    dk, dv = torch.zeros_like(k), torch.zeros_like(v)
+    for head in range(q.shape[0]):
+        for first in range(0, point.seq, 4096):
+            rows = slice(first, first + 4096)
+            s = q[head, rows] @ k.T * scale
+            if point.causal:
+                query = torch.arange(first, first + s.shape[0], device=s.device)
+                s.masked_fill_(torch.arange(point.seq, device=s.device) > query[:, None], -torch.inf)
+            p = torch.softmax(s, -1)
+            o[head, rows] = p @ v
+            if not do:
+                continue
+            d_o = do[0][head, rows]
+            ds = p * (d_o @ v.T - (d_o * o[head, rows]).sum(-1, keepdim=True))
+            dq[head, rows] = ds @ k * scale
+            dk += ds.T @ q[head, rows] * scale
+            dv += p.T @ d_o
+    return (dq, dk, dv) if do else (o,)
 
 
 def error(point: Point, computed: tuple[torch.Tensor, ...], given: list[torch.Tensor]) -> float:
-    """The largest relative L2 error of the results, over the first and the last head; NaN if either has
-    one.
+    """The largest relative L2 error of the results, over the first and the last head of K and V; NaN if
+    either has one.
     """
     worst = 0.0
-    for batch, head in ((0, 0), (point.batch - 1, point.heads - 1)):
-        references = exact(point, [t[batch, head] for t in given])
+    group = point.heads // given[1].shape[1]
+    for batch, kv_head in ((0, 0), (point.batch - 1, given[1].shape[1] - 1)):
+        q, k, v, *do = given
+        heads = slice(group * kv_head, group * (kv_head + 1))
+        references = exact(
+            point, [q[batch, heads], k[batch, kv_head], v[batch, kv_head], *(t[batch, heads] for t in do)]
+        )
         for ours, reference in zip(computed, references, strict=True):
-            difference = (ours[batch, head].double() - reference).norm()
+            ours = ours[batch, heads if reference.dim() == 3 else kv_head]
+            difference = (ours.double() - reference).norm()
             relative = float(difference / reference.norm())
             worst = max(worst, relative, key=lambda x: (math.isnan(x), x))
     return worst

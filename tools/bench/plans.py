@@ -17,12 +17,20 @@ class Point:
     causal: bool
     backward: bool = False
     layout: str = "bhsd"  # or bshd: [batch, seq, heads, head_dim] in memory
+    kv_heads: int = 0  # of K and V; 0: as many as Q has
 
     def __str__(self) -> str:
         causal = "causal" if self.causal else "full"
         which = " backward" if self.backward else ""
         layout = "" if self.layout == "bhsd" else f" {self.layout}"
-        return f"{self.dtype} [{self.batch},{self.heads},{self.seq},{self.head_dim}] {causal}{which}{layout}"
+        heads = f"{self.heads}/{self.kv_heads}" if self.kv_heads else str(self.heads)
+        return f"{self.dtype} [{self.batch},{heads},{self.seq},{self.head_dim}] {causal}{which}{layout}"
+
+    @property
+    def heads_of_tensors(self) -> list[int]:
+        """The heads of Q, K and V, and of dO for a backward pass."""
+        kv_heads = self.kv_heads or self.heads
+        return [self.heads, kv_heads, kv_heads] + [self.heads] * self.backward
 
     @property
     def flops(self) -> float:
@@ -55,7 +63,9 @@ BACKWARD_16_BIT = [
     ("10_hopper_backward", ["final", "deterministic"]),
 ]
 BACKWARD_LADDER = [("08_backward", ["mma_pipelined"]), ("10_hopper_backward", None)]
-PEERS_16_BIT = ["flash (FA2)", "cuDNN", "memory-efficient", "Triton"]
+FLASH_ATTENTION_3_AND_4 = ["FlashAttention-3", "FlashAttention-4"]  # of compute capability 9.0
+HOPPER_PEERS = ["cuDNN", *FLASH_ATTENTION_3_AND_4]
+PEERS_16_BIT = ["flash (FA2)", "cuDNN", "memory-efficient", "Triton", *FLASH_ATTENTION_3_AND_4]
 
 
 def constant_tokens(head_dim: int, lengths: list[int], backward: bool = False) -> list[Point]:
@@ -78,6 +88,29 @@ def layouts(backward: bool) -> list[Point]:
         for d in (64, 128)
         for causal in (False, True)
         for layout in ("bhsd", "bshd")
+    ]
+
+
+def off_grid(backward: bool, *head_dims: int) -> list[Point]:
+    """Shapes that are no multiples of a tile, with as many tokens as a layer of a model has."""
+    shapes = [
+        (8, 32, 2000, 128, 8),
+        (1, 16, 4097, 128, 0),
+        (2, 16, 8192, 128, 0),
+        (1, 16, 16384, 128, 0),
+        (16, 16, 1024, 128, 0),
+        (2, 24, 3333, 64, 0),
+        (2, 32, 8192, 64, 0),
+        (16, 32, 1000, 64, 0),
+        (4, 20, 1500, 96, 0),
+        (4, 12, 2047, 256, 0),
+        (2, 8, 8192, 256, 0),
+    ]
+    return [
+        Point("bf16", batch, heads, seq, head_dim, causal, backward, kv_heads=kv_heads)
+        for batch, heads, seq, head_dim, kv_heads in shapes
+        for causal in (False, True)
+        if head_dim in head_dims
     ]
 
 
@@ -141,6 +174,19 @@ PLANS = {
         [("10_hopper_backward", ["final", "deterministic"])],
         ["flash (FA2)", "cuDNN"],
         in_grid=False,
+    ),
+    "off_grid": Plan(
+        off_grid(False, 64, 96, 128), [("09_hopper", ["final", "no_maximum"])], HOPPER_PEERS, in_grid=False
+    ),
+    "off_grid_d256": Plan(off_grid(False, 256), [("09_hopper", ["final"])], HOPPER_PEERS, in_grid=False),
+    "off_grid_backward": Plan(
+        off_grid(True, 64, 96, 128),
+        [("10_hopper_backward", ["final", "deterministic"])],
+        HOPPER_PEERS,
+        in_grid=False,
+    ),
+    "off_grid_backward_d256": Plan(
+        off_grid(True, 256), [("10_hopper_backward", ["final"])], HOPPER_PEERS, in_grid=False
     ),
     "layouts": Plan(layouts(False), [("09_hopper", ["final"])], ["cuDNN"], in_grid=False),
     "layouts_backward": Plan(layouts(True), [("10_hopper_backward", ["final"])], ["cuDNN"], in_grid=False),
