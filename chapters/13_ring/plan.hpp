@@ -180,9 +180,9 @@ inline Plan ring_forward(const Share& s, const Changes& with) {
     Step& now = plan[std::size_t(step)];
     if (step + 1 < s.R()) {
       pass_on_keys(s, now, step, step + 1, with);
-      // An idle GPU starts attention first, which then fills it. If steps overlap, the GPU is idle only
-      // before step 0: later, the blocks of a step end one by one, and priority gives their room to the
-      // transfer.
+      // On an idle GPU, attention's blocks may come before the transfer's, and leave no room for them. If
+      // steps overlap, the GPU is idle only before step 0. Later, the blocks of a step end one by one, and
+      // priority gives their room to the transfer.
       if (with.head_start && (step == 0 || !with.steps))
         now.push_back({.kind = kHoldUp, .reads = keys_of(s, step, with), .lane = turn.lane});
     }
@@ -252,8 +252,8 @@ inline Plan ring_backward(const Share& s, const Changes& with) {
   };
   // This rank has added the part number `distance` to the sums of that rank's keys.
   const auto pass_on_sums = [&](Step& now, int distance) {
-    const auto both = [&](Role role, int of) -> Views {
-      return {sum_of(kDk, role, of, distance), sum_of(kDv, role, of, distance)};
+    const auto both = [&](Role role, int from) -> Views {
+      return {sum_of(kDk, role, from, distance), sum_of(kDv, role, from, distance)};
     };
     rotate(now, s.ring(), both(kOut, distance), both(kIn, distance + 1));
   };
@@ -301,8 +301,8 @@ inline Plan homeward_backward(const Share& s, const Changes& with) {
   Plan plan(std::size_t(s.R()));
   std::vector<Sum> sums = sums_of(s, kDq);
   const Range own = {0, s.tokens()};
-  Sum dk_of_own(s, kDk, own, s.R()),
-      dv_of_own(s, kDv, own, s.R());  // R - 1 parts arrive; the own one is last
+  Sum dk_of_own(s, kDk, own, s.R());  // R - 1 parts arrive; the rank's own one is last
+  Sum dv_of_own(s, kDv, own, s.R());
   for (int step = 0; step < s.R(); ++step) {
     const int distance = s.R() - 1 - step;
     const Turn turn = {.step = step, .distance = distance, .lane = with.lane(step)};
