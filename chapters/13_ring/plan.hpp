@@ -32,10 +32,11 @@ namespace fa::ch13 {
 
 using enum Name;
 using enum Role;
-using enum Kind;
+using enum Operation::Kind;
 
-/// The numbers of a rank's pieces, in the order of the sequence.
-inline std::vector<int> Split::pieces_of(int rank) const {
+/// The numbers of a rank's pieces, in the order of the sequence. Not inline: other files call it, too, and
+/// only chapter.cu includes this one.
+std::vector<int> Split::pieces_of(int rank) const {
   if (!zigzag) return {rank};
   // EXERCISE 2: With zigzag, there are 2 * R pieces. Give each rank an early and a late one, so that all have the same work under a causal mask.
   return {rank, 2 * R - 1 - rank};
@@ -151,17 +152,17 @@ inline void add_parts(const Share& s, Step& now, const Turn& turn, std::vector<S
 inline void attend(const Share& s, Step& now, const Turn& turn, std::vector<Sum>& sums, const Changes& with) {
   const auto call = s.call(turn.distance);
   if (!call) return;
-  const auto [first, last] = call->queries;
+  const std::int64_t first = call->queries.begin, length = call->queries.length();
   // O and LSE of some queries, counted from the first one of the call.
   const auto part_of = [&](const Range& queries) -> Views {
     if (turn.step == 0) return {s.of({kO}, queries), s.lse(queries)};
     const int number = with.part_buffer(turn.step);
-    return {s.of({kO, kPart, number}, queries), s.lse(kPart, number, queries, last - first)};
+    return {s.of({kO, kPart, number}, queries), s.lse(kPart, number, queries, length)};
   };
   const Views keys = keys_of(s, turn.distance, with);
   now.push_back({.kind = kAttend,
                  .reads = {s.of({kQ}, call->queries), keys[0], keys[1]},
-                 .writes = part_of({0, last - first}),
+                 .writes = part_of({0, length}),
                  .call = *call,
                  .lane = turn.lane});
   for (Sum& sum : sums) {

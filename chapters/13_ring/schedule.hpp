@@ -78,7 +78,7 @@ inline std::optional<Call> call_of(const Split& split, int rank, int from, bool 
   return call;
 }
 
-/// How many calls the queries of a range, one of the rank's pieces, take part in.
+/// How many calls the queries of a range, one of the rank's pieces, belong to.
 inline int calls_with(const Split& split, int rank, const Range& queries, bool causal) {
   int calls = 0;
   for (int from = 0; from < split.R; ++from) {
