@@ -9,13 +9,13 @@
 
 namespace fa::ch13 {
 
-AttentionShape shape_of(const AttentionShape& whole, const Operation& call) {
+AttentionShape shape_of(const AttentionShape& whole, const Operation& op) {
   AttentionShape shape = whole;
-  shape.heads = whole.heads / call.shares;
-  shape.kv_heads = whole.kv_heads / call.shares;
-  shape.seq_q = call.part.queries.length();
-  shape.seq_k = call.part.keys.length();
-  shape.causal = call.part.causal;
+  shape.heads = whole.heads / op.shares;
+  shape.kv_heads = whole.kv_heads / op.shares;
+  shape.seq_q = op.call.queries.length();
+  shape.seq_k = op.call.keys.length();
+  shape.causal = op.call.causal;
   shape.scale = whole.logit_scale();
   shape.strides = {};
   const std::int64_t d = whole.head_dim;

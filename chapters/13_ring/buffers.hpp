@@ -18,7 +18,7 @@
 namespace fa::ch13 {
 
 /// The shape of an operation's call of attention, on token-major tensors.
-AttentionShape shape_of(const AttentionShape& whole, const Operation& call);
+AttentionShape shape_of(const AttentionShape& whole, const Operation& op);
 
 class Buffers {
  public:

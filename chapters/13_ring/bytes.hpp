@@ -15,14 +15,14 @@
 namespace fa::ch13 {
 
 /// The bytes of a call of attention, whose tensors have the names of the operation's buffers here.
-inline Traffic traffic_of(const Operation& call, const AttentionShape& whole, const Engine& engine) {
+inline Traffic traffic_of(const Operation& op, const AttentionShape& whole, const Engine& engine) {
   std::map<std::string, std::string> names;
-  for (const auto& views : {call.reads, call.writes}) {
+  for (const auto& views : {op.reads, op.writes}) {
     for (const View& view : views) names[kTensors[int(view.buffer.tensor)]] = name_of(view.buffer);
   }
-  const AttentionShape shape = shape_of(whole, call);
+  const AttentionShape shape = shape_of(whole, op);
   const Traffic of_call =
-      call.kind == Kind::kAttend ? engine.forward_traffic(shape) : engine.backward_traffic(shape);
+      op.kind == Kind::kAttend ? engine.forward_traffic(shape) : engine.backward_traffic(shape);
   Traffic traffic;
   for (const auto& [name, bytes] : of_call.tensors)
     add(traffic, names.contains(name) ? names[name] : name, bytes);

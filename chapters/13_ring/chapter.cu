@@ -26,7 +26,6 @@ const std::vector<fa::ch13::Method>& fa::ch13::methods() {
        .forward = ring_forward,
        .backward = ring_or_homeward_backward,
        .zigzag = true,
-       .chooses_channels = true,
        .changes = {.head_start = true,
                    .priority = true,
                    .steps = true,

@@ -33,7 +33,7 @@ Streams Device::streams(const Method& method, const Changes& left, int head_star
   return {.kernels = kernels_,
           .transfers = left.priority ? first_ : transfers_,
           .lanes = lanes_,
-          .comm = method.chooses_channels ? narrow_ : plain_,
+          .comm = method.has_changes() ? narrow_ : plain_,
           .head_start_us = head_start_us};
 }
 

@@ -150,7 +150,7 @@ Engine::Args arguments_of(const Operation& op, const AttentionShape& whole, cons
 
 // --- execution ---------------------------------------------------------------------------------------------
 
-struct Execution::Parts {
+struct Execution::Impl {
   const AttentionShape& whole;
   const Engine& engine;
   const Buffers& buffers;
@@ -198,9 +198,9 @@ struct Execution::Parts {
 
 Execution::Execution(const Plan& plan, const AttentionShape& whole, const Engine& engine,
                      const Buffers& buffers, const Streams& streams)
-    : parts_(new Parts{whole, engine, buffers, streams, {}, {}, new_event()}) {
-  std::vector<Unit>& units = parts_->units;
-  Order order(parts_->streams);
+    : impl_(new Impl{whole, engine, buffers, streams, {}, {}, new_event()}) {
+  std::vector<Unit>& units = impl_->units;
+  Order order(impl_->streams);
   for (const Step& step : plan) {
     const std::size_t first = units.size();
     for (const Operation& op : step) {
@@ -220,10 +220,10 @@ Execution::Execution(const Plan& plan, const AttentionShape& whole, const Engine
         unit.args = arguments_of(op, whole, engine, buffers);
     }
   }
-  for (Unit& unit : units) unit.after = order.waits_of(unit.operations, unit.stream);
-  parts_->last = order.last();
-  for (std::size_t stream = 1; stream < parts_->last.size(); ++stream) {
-    const int last = parts_->last[stream];
+  for (Unit& unit : units) unit.after = order.add(unit.operations, unit.stream);
+  impl_->last = order.last();
+  for (std::size_t stream = 1; stream < impl_->last.size(); ++stream) {
+    const int last = impl_->last[stream];
     if (last != Order::kNone) units[std::size_t(last)].event = new_event();
   }
   for (const Unit& unit : units) {
@@ -236,27 +236,27 @@ Execution::Execution(const Plan& plan, const AttentionShape& whole, const Engine
 Execution::Execution(Execution&&) noexcept = default;
 
 Execution::~Execution() {
-  if (!parts_) return;
-  cudaEventDestroy(parts_->begin);
-  for (const Unit& unit : parts_->units) {
+  if (!impl_) return;
+  cudaEventDestroy(impl_->begin);
+  for (const Unit& unit : impl_->units) {
     if (unit.event != nullptr) cudaEventDestroy(unit.event);
   }
 }
 
 void Execution::enqueue(const std::function<void()>& after_transfers) const {
-  const Streams& streams = parts_->streams;
+  const Streams& streams = impl_->streams;
   const auto for_other_streams = [&](auto f) {  // those that the plan uses
     for (int stream = 1; stream < streams.count(); ++stream) {
-      const int last = parts_->last[std::size_t(stream)];
-      if (last != Order::kNone) f(streams.stream(stream), parts_->units[std::size_t(last)].event);
+      const int last = impl_->last[std::size_t(stream)];
+      if (last != Order::kNone) f(streams.stream(stream), impl_->units[std::size_t(last)].event);
     }
   };
-  FA_CUDA_CHECK(cudaEventRecord(parts_->begin, streams.kernels));
-  for_other_streams([&](cudaStream_t stream, cudaEvent_t) { wait_for(stream, parts_->begin); });
-  for (const Unit& unit : parts_->units) {
+  FA_CUDA_CHECK(cudaEventRecord(impl_->begin, streams.kernels));
+  for_other_streams([&](cudaStream_t stream, cudaEvent_t) { wait_for(stream, impl_->begin); });
+  for (const Unit& unit : impl_->units) {
     const cudaStream_t stream = streams.stream(unit.stream);
-    for (const std::size_t earlier : unit.after) wait_for(stream, parts_->units[earlier].event);
-    parts_->enqueue(unit, stream);
+    for (const std::size_t earlier : unit.after) wait_for(stream, impl_->units[earlier].event);
+    impl_->enqueue(unit, stream);
     if (unit.event != nullptr) FA_CUDA_CHECK(cudaEventRecord(unit.event, stream));
     if (is_transfer(unit.operations.front()->kind)) after_transfers();
   }

@@ -47,8 +47,8 @@ class Execution {
   void enqueue(const std::function<void()>& after_transfers) const;
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace fa::ch13

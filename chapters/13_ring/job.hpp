@@ -37,7 +37,7 @@ inline std::vector<Plan> plans_of(const Method& method, const Share& share, cons
   return plans;
 }
 
-/// It stays where it is: executions refer to its parts.
+/// It stays where it is: executions refer to its members.
 class Job {
  public:
   Job(const Problem& problem, const Share& share, const Method& method, const Changes& left,

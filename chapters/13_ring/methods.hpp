@@ -17,8 +17,10 @@ struct Method {
   Pass forward, backward;
   bool zigzag = false;
   bool trades_heads = false;
-  bool chooses_channels = false;  ///< runs on --channels of NCCL
   Changes changes = {};
+
+  /// Whether it has changes that can be left out. It then runs on --channels of NCCL, with a --head-start.
+  bool has_changes() const { return changes != Changes(); }
 };
 
 /// In the order of the chapter.

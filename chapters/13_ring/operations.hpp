@@ -22,8 +22,8 @@ enum class Role {
   kOwn,     ///< the rank's own tokens of a tensor: an input, or a result
   kIn,      ///< arrives from another rank
   kOut,     ///< leaves for another rank
-  kPart,    ///< a result for some of the keys, or some of the queries
-  kSums,    ///< of several parts: fp32
+  kPart,    ///< what one call of attention adds to O (with its LSE), dQ, dK or dV
+  kSums,    ///< of several parts, but not yet of all: fp32
   kLate,    ///< of the late queries alone
   kAll,     ///< of all ranks
   kHeads,   ///< some heads of all ranks' tokens
@@ -75,7 +75,7 @@ struct Operation {
   Kind kind;
   std::vector<View> reads = {}, writes = {};
   int peer = -1;
-  Part part = {};  ///< of attention: queries and keys
+  Call call = {};  ///< of attention: queries and keys
   int shares = 1;  ///< of attention: computes one share of all heads, of so many
   int lane = 0;
 };
@@ -99,6 +99,7 @@ struct Changes {
   bool parts = false;       ///< three parts are merged at once
   bool registered = false;  ///< NCCL writes straight into the memory of the other rank
   bool homeward = false;    ///< the backward pass goes the other way, and gradients go straight home
+  bool operator==(const Changes&) const = default;
 
   /// Turns one of them off. @return  whether there is such a change
   bool leave_out(std::string_view name) {
@@ -113,11 +114,14 @@ struct Changes {
 
   /// How many parts are merged at once, at most: merge.cuh has kernels for up to three.
   int parts_at_once() const { return parts ? 3 : 1; }
-  /// O of how many steps there is room for: while parts wait, the next step may write another one.
-  int part_buffers() const { return parts_at_once() + steps; }
-  /// K and V of how many other ranks: of each step that is under way, and of the next one.
-  int key_buffers() const { return steps ? 3 : 2; }
   int lane(int step) const { return steps ? 1 + step : 0; }
+  /// The number of the buffer for the part of a step. While parts wait, the next step may write another one.
+  int part_buffer(int step) const { return step % (parts_at_once() + steps); }
+  /// There is room for K and V of so many other ranks: of each step that is under way, and of the next one.
+  int key_buffers() const { return steps ? 3 : 2; }
+  /// The number of the buffer in which a rank has the keys of the rank that is `distance` back, in both
+  /// passes.
+  int key_buffer(int distance) const { return distance % key_buffers(); }
 };
 
 inline constexpr std::pair<std::string_view, bool Changes::*> Changes::kNames[6] = {
@@ -167,8 +171,11 @@ struct Share {
   }
   View lse(const Range& queries) const { return lse(Role::kOwn, 0, queries, tokens()); }
 
-  /// What the rank's queries see of the keys of another rank.
-  std::optional<Part> part(int from) const { return part_of(split, rank, from, causal); }
+  /// What the rank computes with the keys of the rank that is `distance` back; nothing if it sees none of
+  /// them.
+  std::optional<Call> call(int distance) const {
+    return call_of(split, rank, ring().previous(distance), causal);
+  }
 };
 
 }  // namespace fa::ch13

@@ -53,6 +53,13 @@ AttentionShape RingOptions::completed(const AttentionShape& shape) const {
   return shape;
 }
 
+std::optional<std::string> RingOptions::only_of_overlapped() const {
+  if (without_) return "--without " + *without_;
+  if (channels_) return fmt::format("--channels {}", *channels_);
+  if (head_start_) return fmt::format("--head-start {}", *head_start_);
+  return std::nullopt;
+}
+
 Changes RingOptions::left_of(Changes changes) const {
   std::istringstream words(without_.value_or(""));
   for (std::string word; std::getline(words, word, ',');) {

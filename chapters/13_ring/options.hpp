@@ -21,6 +21,8 @@ class RingOptions : public AttentionOptions<AttentionBackward> {
   int head_start_us() const { return head_start_.value_or(kDefaultHeadStart); }
   /// The rank whose plan is printed; nothing: of none.
   std::optional<int> plan() const { return plan_; }
+  /// The first option that was given and that only `overlapped` has; nothing if there is none.
+  std::optional<std::string> only_of_overlapped() const;
   /// A variant's changes, but those that --without names.
   Changes left_of(Changes changes) const;
 

@@ -18,9 +18,9 @@ class Order {
   explicit Order(const Streams& streams)
       : streams_(streams), last_(std::size_t(streams.count()), kNone), waits_(last_.size(), kNone) {}
 
-  /// The units of other streams that must be complete before this one begins. To be called once for
-  /// each unit, in their order, by which they are numbered.
-  std::vector<std::size_t> waits_of(const std::vector<const Operation*>& unit, int stream) {
+  /// Adds the next unit. @return  the units of other streams that must be complete before it begins: their
+  ///     numbers, which follow the order of these calls
+  std::vector<std::size_t> add(const std::vector<const Operation*>& unit, int stream) {
     stream_ = stream;
     std::ranges::fill(waits_, kNone);
     std::vector<Use*> read, written;

@@ -10,6 +10,10 @@
 ///   step 2   sends number 0, receives those of rank 2 as number 1; attends to number 0, merges
 ///   step 3   attends to number 1, merges
 ///
+/// A rank's keys are named by the *distance* of the rank that they come from, counted backwards round the
+/// ring; where they are, by the *number* of a buffer. Each call of attention yields a *part* of O, dQ, dK and
+/// dV, and a Sum of parts is the result. A rank has one *piece* of the sequence, or with zigzag two.
+///
 /// To add a method, write a function that returns its plan, and a line in chapter.cu. The rest follows from
 /// what the operations read and write: how large buffers are (buffers.cpp), what waits for what (order.hpp),
 /// and how many bytes that is (bytes.hpp).
@@ -20,7 +24,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "operations.hpp"
@@ -29,10 +32,11 @@ namespace fa::ch13 {
 
 using enum Name;
 using enum Role;
-using enum Kind;
+using enum Operation::Kind;
 
-/// The numbers of a rank's pieces, in the order of the sequence.
-inline std::vector<int> Split::pieces_of(int rank) const {
+/// The numbers of a rank's pieces, in the order of the sequence. Not inline: other files call it, too, and
+/// only chapter.cu includes this one.
+std::vector<int> Split::pieces_of(int rank) const {
   if (!zigzag) return {rank};
   // EXERCISE 2: With zigzag, there are 2 * R pieces. Give each rank an early and a late one, so that all have the same work under a causal mask.
   return {rank, 2 * R - 1 - rank};
@@ -51,168 +55,187 @@ inline void rotate(Step& now, const Ring& ring, const Views& leaving, const View
   now.push_back({.kind = kReceive, .writes = arriving, .peer = ring.previous(distance), .lane = kTransfers});
 }
 
-/// K and V that the rank has in a step: its own in step 0, then those in buffer step % key_buffers().
-inline Views keys_of(const Share& s, int step, const Changes& with) {
-  const Range tokens = {0, s.split.tokens_of(s.ring().owner(step))};
-  if (step == 0) return {s.of({kK}, tokens), s.of({kV}, tokens)};
-  const int number = step % with.key_buffers();
+/// K and V of the rank that is `distance` back; with 0, the rank's own.
+inline Views keys_of(const Share& s, int distance, const Changes& with) {
+  const Range tokens = {0, s.split.tokens_of(s.ring().previous(distance))};
+  if (distance == 0) return {s.of({kK}, tokens), s.of({kV}, tokens)};
+  const int number = with.key_buffer(distance);
   return {s.of({kK, kIn, number}, tokens), s.of({kV, kIn, number}, tokens)};
 }
 
-/// K and V of step `from` leave, those of step `to` arrive.
-inline void pass_on_keys(const Share& s, Step& now, int from, int to, const Changes& with, int distance = 1) {
-  rotate(now, s.ring(), keys_of(s, from, with), keys_of(s, to, with), distance);
+/// The keys of the rank that is `from` back leave, those of the rank that is `to` back arrive. One rank
+/// further on, keys have come from one rank further back: `to` is from + 1, or from - 1 if keys return.
+inline void pass_on_keys(const Share& s, Step& now, int from, int to, const Changes& with) {
+  rotate(now, s.ring(), keys_of(s, from, with), keys_of(s, to, with), to - from);
 }
 
 // --- sums of parts -----------------------------------------------------------------------------------------
 
-/// Rows of which several parts are added up. The first part goes where the result will be, as 16-bit numbers;
-/// sums that are not yet complete are fp32; the last part turns them into the result.
-struct Sum {
-  View result, sums;
-  int parts;     ///< in all
-  int done = 0;  ///< of these
-
-  /// What the next parts are added to, and where their sum goes.
-  std::pair<View, View> next(int more) {
-    const View earlier = done == 1 ? result : sums;
-    done += more;
-    return {earlier, done == parts ? result : sums};
+/// The sum of the parts of O (with its LSE), dQ, dK or dV, for a range of tokens. The first part may lie
+/// where the result will be, as 16-bit numbers; a sum that lacks parts is fp32; the last ones turn it into
+/// the result.
+class Sum {
+ public:
+  /// @param count  of parts, in all    @param number  of the buffer for sums that lack parts
+  Sum(const Share& s, Name tensor, const Range& tokens, int count, int number = 0)
+      : tokens_(tokens),
+        result_(s.of({tensor}, tokens)),
+        sum_(s.sums({tensor, kSums, number}, {0, tokens.length()})),
+        missing_(count) {
+    if (tensor == kO) lse_ = s.lse(tokens);
   }
+
+  const Range& tokens() const { return tokens_; }
+  const View& result() const { return result_; }
+  bool has_begun() const { return earlier_.has_value(); }
+  int waiting() const { return int(waiting_.size()); }
+
+  /// The first part lies where the result will be.
+  void begin() {
+    earlier_ = result_;
+    --missing_;
+  }
+  /// Another part, which waits to be added: of O, the second view is its LSE.
+  void put(const Views& part) { waiting_.push_back(part); }
+
+  /// Adds the parts that wait to those before.
+  void add(Step& now, int lane = 0) {
+    if (waiting_.empty()) return;
+    missing_ -= waiting();
+    Operation op = {.kind = lse_ ? kMerge : kAdd, .writes = {missing_ == 0 ? result_ : sum_}, .lane = lane};
+    if (earlier_) op.reads.push_back(*earlier_);
+    earlier_ = op.writes[0];
+    if (lse_) {
+      op.reads.push_back(*lse_);
+      op.writes.push_back(*lse_);
+    }
+    for (const Views& part : waiting_) op.reads.insert(op.reads.end(), part.begin(), part.end());
+    waiting_.clear();
+    now.push_back(op);
+  }
+
+ private:
+  Range tokens_;
+  View result_, sum_;
+  std::optional<View> lse_, earlier_;
+  int missing_;
+  std::vector<Views> waiting_;
 };
 
-/// O or dQ of one piece of the rank's queries.
-struct Piece {
-  Range queries;
-  Sum sum;
-  std::vector<View> waiting = {};  ///< parts, for O each with its LSE
-};
-
-inline std::vector<Piece> pieces_of(const Share& s, Name tensor) {
-  std::vector<Piece> pieces;
+/// O or dQ: a sum for each piece of the rank's queries.
+inline std::vector<Sum> sums_of(const Share& s, Name tensor) {
+  std::vector<Sum> sums;
   for (const Range& queries : s.split.local_pieces_of(s.rank)) {
     if (queries.length() == 0) continue;
-    const View sums = s.sums({tensor, kSums, int(pieces.size())}, {0, queries.length()});
-    pieces.push_back(
-        {queries, {s.of({tensor}, queries), sums, parts_of(s.split, s.rank, queries, s.causal)}});
+    sums.emplace_back(s, tensor, queries, calls_with(s.split, s.rank, queries, s.causal), int(sums.size()));
   }
-  return pieces;
-}
-
-/// Whether the parts that wait are merged after part `number`.
-inline bool merges_after(const Share& s, int number, const Changes& with) {
-  return number % with.parts_at_once() == 0 || number + 1 == s.R();
-}
-
-/// Adds the parts that wait to what a piece has had before.
-inline void add_waiting(const Share& s, Step& now, Piece& piece, int lane) {
-  if (piece.waiting.empty()) return;
-  const bool is_o = piece.sum.result.buffer.tensor == kO;
-  const auto [earlier, to] = piece.sum.next(int(piece.waiting.size()) / (is_o ? 2 : 1));
-  Operation sum = {.kind = is_o ? kMerge : kAdd, .reads = {earlier}, .writes = {to}, .lane = lane};
-  if (is_o) {
-    sum.reads.push_back(s.lse(piece.queries));
-    sum.writes.push_back(s.lse(piece.queries));
-  }
-  sum.reads.insert(sum.reads.end(), piece.waiting.begin(), piece.waiting.end());
-  piece.waiting.clear();
-  now.push_back(sum);
+  return sums;
 }
 
 // --- ring --------------------------------------------------------------------------------------------------
 
-/// Attention to the keys of a step. The first part of O and LSE goes where the result will be.
-inline void attend(const Share& s, Step& now, int step, std::vector<Piece>& pieces, const Changes& with) {
-  const auto part = s.part(s.ring().owner(step));
-  if (!part) return;
-  const Range queries = part->queries;
-  // O and LSE of some queries, counted from the first one of the part.
-  const auto results = [&](const Range& of) -> Views {
-    if (step == 0) return {s.of({kO}, of), s.lse(of)};
-    const int number = step % with.part_buffers();
-    return {s.of({kO, kPart, number}, of), s.lse(kPart, number, of, queries.length())};
+/// A step of a ring. The forward pass goes further back with each step; homeward_backward() comes nearer.
+struct Turn {
+  int step;
+  int distance;  ///< the rank computes with the keys of the rank that is so far back
+  int lane;
+};
+
+/// After a step: adds the parts that wait, those of three steps at once if `parts` is on.
+inline void add_parts(const Share& s, Step& now, const Turn& turn, std::vector<Sum>& sums,
+                      const Changes& with) {
+  if (turn.step % with.parts_at_once() != 0 && turn.step + 1 != s.R()) return;
+  for (Sum& sum : sums) sum.add(now, turn.lane);
+}
+
+/// O and LSE of the rank's queries for the keys of a turn. The first part goes where the result will be.
+inline void attend(const Share& s, Step& now, const Turn& turn, std::vector<Sum>& sums, const Changes& with) {
+  const auto call = s.call(turn.distance);
+  if (!call) return;
+  const std::int64_t first = call->queries.begin, length = call->queries.length();
+  // O and LSE of some queries, counted from the first one of the call.
+  const auto part_of = [&](const Range& queries) -> Views {
+    if (turn.step == 0) return {s.of({kO}, queries), s.lse(queries)};
+    const int number = with.part_buffer(turn.step);
+    return {s.of({kO, kPart, number}, queries), s.lse(kPart, number, queries, length)};
   };
-  const Views keys = keys_of(s, step, with);
+  const Views keys = keys_of(s, turn.distance, with);
   now.push_back({.kind = kAttend,
-                 .reads = {s.of({kQ}, queries), keys[0], keys[1]},
-                 .writes = results({0, queries.length()}),
-                 .part = *part,
-                 .lane = with.lane(step)});
-  for (Piece& piece : pieces) {
-    if (piece.queries.begin < queries.begin) continue;
-    if (step == 0) {
-      piece.sum.done = 1;
-    } else {
-      for (const View& view :
-           results({piece.queries.begin - queries.begin, piece.queries.end - queries.begin}))
-        piece.waiting.push_back(view);
-    }
+                 .reads = {s.of({kQ}, call->queries), keys[0], keys[1]},
+                 .writes = part_of({0, length}),
+                 .call = *call,
+                 .lane = turn.lane});
+  for (Sum& sum : sums) {
+    const auto [begin, end] = sum.tokens();
+    if (begin < first) continue;
+    turn.step == 0 ? sum.begin() : sum.put(part_of({begin - first, end - first}));
   }
 }
 
 /// Queries stay, keys go round: ring, zigzag and overlapped.
 inline Plan ring_forward(const Share& s, const Changes& with) {
   Plan plan(std::size_t(s.R()));
-  std::vector<Piece> pieces = pieces_of(s, kO);
+  std::vector<Sum> sums = sums_of(s, kO);
   for (int step = 0; step < s.R(); ++step) {
+    const Turn turn = {.step = step, .distance = step, .lane = with.lane(step)};
     Step& now = plan[std::size_t(step)];
     if (step + 1 < s.R()) {
       pass_on_keys(s, now, step, step + 1, with);
-      if (with.head_start && (step == 0 || !with.steps)) {
-        now.push_back({.kind = kHoldUp, .reads = keys_of(s, step, with), .lane = with.lane(step)});
-      }
+      // On an idle GPU, attention's blocks may come before the transfer's, and leave no room for them. If
+      // steps overlap, the GPU is idle only before step 0. Later, the blocks of a step end one by one, and
+      // priority gives their room to the transfer.
+      if (with.head_start && (step == 0 || !with.steps))
+        now.push_back({.kind = kHoldUp, .reads = keys_of(s, step, with), .lane = turn.lane});
     }
-    attend(s, now, step, pieces, with);
-    for (Piece& piece : pieces) {
-      if (merges_after(s, step, with)) add_waiting(s, now, piece, with.lane(step));
-    }
+    attend(s, now, turn, sums, with);
+    add_parts(s, now, turn, sums, with);
   }
   return plan;
 }
 
-/// The gradients that a step's keys get from the rank's queries, given O and LSE.
-/// @param number  of the part of dQ    @param dk, dv  where the parts of dK and dV go
-inline void differentiate(const Share& s, Step& now, int step, int number, const View& dk, const View& dv,
-                          std::vector<Piece>& pieces, const Changes& with, int lane) {
-  const auto part = s.part(s.ring().owner(step));
-  const std::int64_t seen = part ? part->keys.end : 0;
+/// The gradients that a turn's keys get from the rank's queries, given O and LSE.
+/// @param dk, dv  where the parts of dK and dV go
+inline void differentiate(const Share& s, Step& now, const Turn& turn, const View& dk, const View& dv,
+                          std::vector<Sum>& sums, const Changes& with) {
+  const auto call = s.call(turn.distance);
+  const std::int64_t seen = call ? call->keys.end : 0;
   for (View unseen : {dk, dv}) {  // 0 for keys that the rank does not see
     const std::int64_t elements = seen * s.row(unseen.buffer.tensor);
     unseen.begin += elements;
     unseen.width -= elements;
-    if (unseen.width > 0) now.push_back({.kind = kClear, .writes = {unseen}, .lane = lane});
+    if (unseen.width > 0) now.push_back({.kind = kClear, .writes = {unseen}, .lane = turn.lane});
   }
-  if (!part) return;
+  if (!call) return;
 
-  const Range queries = part->queries;
+  const Range queries = call->queries;
   View lse = s.lse(queries);
   if (queries.length() < s.tokens()) {  // without the others between its heads
-    lse = s.lse(kLate, lane % 2, {0, queries.length()}, queries.length());
-    now.push_back({.kind = kCopy, .reads = {s.lse(queries)}, .writes = {lse}, .lane = lane});
+    lse = s.lse(kLate, turn.lane % 2, {0, queries.length()}, queries.length());
+    now.push_back({.kind = kCopy, .reads = {s.lse(queries)}, .writes = {lse}, .lane = turn.lane});
   }
-  // dQ goes where the result will be if this is the first part of all its pieces.
-  const auto is_of = [&](const Piece& piece) { return piece.queries.begin >= queries.begin; };
+  // dQ goes where the result will be if this is the first part of all its sums.
+  const auto is_in_call = [&](const Sum& sum) { return sum.tokens().begin >= queries.begin; };
   const bool is_first =
-      std::ranges::all_of(pieces, [&](const Piece& piece) { return !is_of(piece) || piece.sum.done == 0; });
-  const Buffer buffer = is_first ? Buffer{kDq} : Buffer{kDq, kPart, number % with.part_buffers()};
+      std::ranges::none_of(sums, [&](const Sum& sum) { return is_in_call(sum) && sum.has_begun(); });
+  const Buffer buffer = is_first ? Buffer{kDq} : Buffer{kDq, kPart, with.part_buffer(turn.step)};
   const std::int64_t begin = is_first ? queries.begin : 0;
-  const Views keys = keys_of(s, step, with);
+  const Views keys = keys_of(s, turn.distance, with);
   now.push_back(
       {.kind = kDifferentiate,
        .reads = {s.of({kQ}, queries), keys[0], keys[1], s.of({kO}, queries), s.of({kDo}, queries), lse},
        .writes = {s.of(buffer, {begin, begin + queries.length()}), dk, dv},
-       .part = *part,
-       .lane = lane});
-  for (Piece& piece : pieces) {
-    if (!is_of(piece)) continue;
-    const std::int64_t first = begin + piece.queries.begin - queries.begin;
-    const View dq = s.of(buffer, {first, first + piece.queries.length()});
-    if (piece.sum.done > 0) {
-      piece.waiting.push_back(dq);
+       .call = *call,
+       .lane = turn.lane});
+  for (Sum& sum : sums) {
+    if (!is_in_call(sum)) continue;
+    const std::int64_t first = begin + sum.tokens().begin - queries.begin;
+    const View dq = s.of(buffer, {first, first + sum.tokens().length()});
+    if (sum.has_begun()) {
+      sum.put({dq});
       continue;
     }
-    piece.sum.done = 1;
-    if (!is_first) now.push_back({.kind = kCopy, .reads = {dq}, .writes = {piece.sum.result}, .lane = lane});
+    sum.begin();
+    if (!is_first) now.push_back({.kind = kCopy, .reads = {dq}, .writes = {sum.result()}, .lane = turn.lane});
   }
 }
 
@@ -222,34 +245,34 @@ inline void differentiate(const Share& s, Step& now, int step, int number, const
 /// are fp32.
 inline Plan ring_backward(const Share& s, const Changes& with) {
   Plan plan;
-  std::vector<Piece> pieces = pieces_of(s, kDq);
-  // Part `number` of dK or dV belongs to the keys of that step; number R, to the rank's own.
-  const auto tokens = [&](int number) { return Range{0, s.split.tokens_of(s.ring().owner(number % s.R()))}; };
-  const auto sums = [&](Name tensor, Role role, int number, int parts) {
-    return parts == 1 ? s.of({tensor, role}, tokens(number)) : s.sums({tensor, role}, tokens(number));
+  std::vector<Sum> sums = sums_of(s, kDq);
+  // Of the rank that is `distance` back. With distance R, that is the rank itself: its sums come home.
+  const auto tokens = [&](int distance) { return Range{0, s.split.tokens_of(s.ring().previous(distance))}; };
+  const auto sum_of = [&](Name tensor, Role role, int distance, int parts) {
+    return parts == 1 ? s.of({tensor, role}, tokens(distance)) : s.sums({tensor, role}, tokens(distance));
   };
-  const auto pass_on_sums = [&](Step& now, int number) {  // which contain part `number`
-    const auto both = [&](Role role, int of) -> Views {
-      return {sums(kDk, role, of, number), sums(kDv, role, of, number)};
+  // This rank has added the part number `distance` to the sums of that rank's keys.
+  const auto pass_on_sums = [&](Step& now, int distance) {
+    const auto both = [&](Role role, int from) -> Views {
+      return {sum_of(kDk, role, from, distance), sum_of(kDv, role, from, distance)};
     };
-    rotate(now, s.ring(), both(kOut, number), both(kIn, number + 1));
+    rotate(now, s.ring(), both(kOut, distance), both(kIn, distance + 1));
   };
   for (int step = 0; step < s.R(); ++step) {
+    const Turn turn = {.step = step, .distance = step, .lane = 0};
     Step& now = plan.emplace_back();
     if (step + 1 < s.R()) pass_on_keys(s, now, step, step + 1, with);
     if (step >= 2) pass_on_sums(now, step - 1);
     const Role role = step == 0 ? kOwn : step == 1 ? kOut : kPart;
     const View dk = s.of({kDk, role}, tokens(step)), dv = s.of({kDv, role}, tokens(step));
-    differentiate(s, now, step, step, dk, dv, pieces, with, 0);
-    for (Piece& piece : pieces) {
-      if (merges_after(s, step, with)) add_waiting(s, now, piece, 0);
-    }
+    differentiate(s, now, turn, dk, dv, sums, with);
+    add_parts(s, now, turn, sums, with);
     if (step < 2) continue;
     for (const View& part : {dk, dv}) {
       const Name tensor = part.buffer.tensor;
       now.push_back({.kind = kAdd,
-                     .reads = {sums(tensor, kIn, step, step - 1), part},
-                     .writes = {sums(tensor, kOut, step, step)}});
+                     .reads = {sum_of(tensor, kIn, step, step - 1), part},
+                     .writes = {sum_of(tensor, kOut, step, step)}});
     }
   }
   if (s.R() == 1) return plan;
@@ -257,63 +280,60 @@ inline Plan ring_backward(const Share& s, const Changes& with) {
   pass_on_sums(last, s.R() - 1);
   for (const Name tensor : {kDk, kDv}) {
     const View own = s.of({tensor}, tokens(0));
-    last.push_back({.kind = kAdd, .reads = {sums(tensor, kIn, s.R(), s.R() - 1), own}, .writes = {own}});
+    last.push_back({.kind = kAdd, .reads = {sum_of(tensor, kIn, s.R(), s.R() - 1), own}, .writes = {own}});
   }
   return plan;
 }
 
 // --- homeward ----------------------------------------------------------------------------------------------
 
-/// Whether the keys of `step` have to go back to the previous rank: those of the last steps of the forward
-/// pass are still in the buffers where they are needed, and each rank has its own.
-inline bool keys_go_back(const Share& s, int step, const Changes& with) {
-  return step >= 2 && step + with.key_buffers() <= s.R();
+/// Whether ring_forward() leaves the keys of the rank that is `distance` back in their buffer: no later step
+/// has overwritten them.
+inline bool forward_leaves(const Share& s, int distance, const Changes& with) {
+  return distance == 0 || distance + with.key_buffers() >= s.R();
 }
 
-/// The ring of the forward pass, backwards, right after it. It begins with the keys that the forward pass
-/// ended with, which are still here, and ends with the rank's own. Each part of dK and dV goes straight to
-/// the rank that has its keys, beside the next products.
+/// The ring of the forward pass, backwards. It must come right after ring_forward(), whose last keys are
+/// still in the buffers kIn: it begins with these, and ends with the rank's own. The keys in between go back
+/// the way they came. Each part of dK and dV goes straight to the rank that has its keys, beside the next
+/// products.
 inline Plan homeward_backward(const Share& s, const Changes& with) {
-  constexpr int kMostArrived = 3;
+  constexpr int kMostWaiting = 3;
   Plan plan(std::size_t(s.R()));
-  std::vector<Piece> pieces = pieces_of(s, kDq);
+  std::vector<Sum> sums = sums_of(s, kDq);
   const Range own = {0, s.tokens()};
-  int arrived = 0;  // parts of dK and of dV that wait to be added
-  bool has_sums = false;
-  // Adds what has arrived, in the end to the rank's own part.
-  const auto add_arrived = [&](Step& now, bool is_last) {
-    for (const Name tensor : {kDk, kDv}) {
-      const View sums = s.sums({tensor, kSums}, own), result = s.of({tensor}, own);
-      Operation sum = {.kind = kAdd, .writes = {is_last ? result : sums}, .lane = kTransfers};
-      if (has_sums) sum.reads.push_back(sums);
-      for (int k = 0; k < arrived; ++k) sum.reads.push_back(s.of({tensor, kIn, k}, own));
-      if (is_last) sum.reads.push_back(result);
-      now.push_back(sum);
-    }
-    arrived = 0;
-    has_sums = true;
-  };
-  for (int number = 0; number < s.R(); ++number) {
-    const int step = s.R() - 1 - number;
-    Step& now = plan[std::size_t(number)];
-    const Range keys = {0, s.split.tokens_of(s.ring().owner(step))};
-    const auto part = [&](Name tensor) {
-      return s.of(step == 0 ? Buffer{tensor} : Buffer{tensor, kPart, number % 2}, keys);
+  Sum dk_of_own(s, kDk, own, s.R());  // R - 1 parts arrive; the rank's own one is last
+  Sum dv_of_own(s, kDv, own, s.R());
+  for (int step = 0; step < s.R(); ++step) {
+    const int distance = s.R() - 1 - step;
+    const Turn turn = {.step = step, .distance = distance, .lane = with.lane(step)};
+    Step& now = plan[std::size_t(step)];
+    const auto part_of = [&](Name tensor) {
+      const Range tokens = {0, s.split.tokens_of(s.ring().previous(distance))};
+      return s.of(distance == 0 ? Buffer{tensor} : Buffer{tensor, kPart, step % 2}, tokens);
     };
-    const View dk = part(kDk), dv = part(kDv);
-    differentiate(s, now, step, number, dk, dv, pieces, with, with.lane(number));
-    if (step > 0) {
-      if (arrived == kMostArrived) add_arrived(now, false);
-      rotate(now, s.ring(), {dk, dv}, {s.of({kDk, kIn, arrived}, own), s.of({kDv, kIn, arrived}, own)},
-             -step);
-      ++arrived;
-      if (keys_go_back(s, step - 1, with)) pass_on_keys(s, now, step - 1, step - 2, with, -1);
+    const View dk = part_of(kDk), dv = part_of(kDv);
+    differentiate(s, now, turn, dk, dv, sums, with);
+    if (distance > 0) {
+      if (dk_of_own.waiting() == kMostWaiting) {
+        for (Sum* sum : {&dk_of_own, &dv_of_own}) sum->add(now, kTransfers);
+      }
+      const int number = dk_of_own.waiting();
+      const View dk_in = s.of({kDk, kIn, number}, own), dv_in = s.of({kDv, kIn, number}, own);
+      rotate(now, s.ring(), {dk, dv}, {dk_in, dv_in}, -distance);
+      dk_of_own.put({dk_in});
+      dv_of_own.put({dv_in});
+      // Those of the step after the next one.
+      if (distance >= 2 && !forward_leaves(s, distance - 2, with))
+        pass_on_keys(s, now, distance - 1, distance - 2, with);
     }
-    for (Piece& piece : pieces) {
-      if (merges_after(s, number, with)) add_waiting(s, now, piece, with.lane(number));
-    }
+    add_parts(s, now, turn, sums, with);
   }
-  if (s.R() > 1) add_arrived(plan.back(), true);
+  if (s.R() == 1) return plan;
+  for (Sum* sum : {&dk_of_own, &dv_of_own}) {
+    sum->put({sum->result()});
+    sum->add(plan.back(), kTransfers);
+  }
   return plan;
 }
 
@@ -335,20 +355,20 @@ inline void gather_keys(const Share& s, Step& now) {
 
 /// A rank's queries and all keys that one of them sees: its last query is the last one that sees them all, as
 /// the mask of a kernel wants it.
-inline Part gathered_part(const Share& s) {
+inline Call gathered_call(const Share& s) {
   return {{0, s.tokens()}, {0, s.causal ? s.split.piece(s.rank).end : s.split.tokens}, s.causal};
 }
 
 inline Plan all_gather_forward(const Share& s, const Changes&) {
   Plan plan(1);
   gather_keys(s, plan[0]);
-  const Part part = gathered_part(s);
+  const Call call = gathered_call(s);
   if (s.tokens() == 0) return plan;
   plan[0].push_back(
       {.kind = kAttend,
-       .reads = {s.of({kQ}, part.queries), s.of({kK, kAll}, part.keys), s.of({kV, kAll}, part.keys)},
-       .writes = {s.of({kO}, part.queries), s.lse(part.queries)},
-       .part = part});
+       .reads = {s.of({kQ}, call.queries), s.of({kK, kAll}, call.keys), s.of({kV, kAll}, call.keys)},
+       .writes = {s.of({kO}, call.queries), s.lse(call.queries)},
+       .call = call});
   return plan;
 }
 
@@ -356,17 +376,17 @@ inline Plan all_gather_forward(const Share& s, const Changes&) {
 inline Plan all_gather_backward(const Share& s, const Changes&) {
   Plan plan(2);
   gather_keys(s, plan[0]);
-  const Part part = gathered_part(s);
+  const Call call = gathered_call(s);
   if (s.tokens() > 0) {
     plan[0].push_back(
         {.kind = kDifferentiate,
-         .reads = {s.of({kQ}, part.queries), s.of({kK, kAll}, part.keys), s.of({kV, kAll}, part.keys),
-                   s.of({kO}, part.queries), s.of({kDo}, part.queries), s.lse(part.queries)},
-         .writes = {s.of({kDq}, part.queries), s.of({kDk, kAll}, part.keys), s.of({kDv, kAll}, part.keys)},
-         .part = part});
+         .reads = {s.of({kQ}, call.queries), s.of({kK, kAll}, call.keys), s.of({kV, kAll}, call.keys),
+                   s.of({kO}, call.queries), s.of({kDo}, call.queries), s.lse(call.queries)},
+         .writes = {s.of({kDq}, call.queries), s.of({kDk, kAll}, call.keys), s.of({kDv, kAll}, call.keys)},
+         .call = call});
   }
   const Range own = {0, s.tokens()};
-  const auto sees = [&](int rank, int from) { return part_of(s.split, rank, from, s.causal).has_value(); };
+  const auto sees = [&](int rank, int from) { return call_of(s.split, rank, from, s.causal).has_value(); };
   for (int other = 0; other < s.R(); ++other) {
     if (other == s.rank) continue;
     if (sees(s.rank, other)) {
@@ -386,14 +406,16 @@ inline Plan all_gather_backward(const Share& s, const Changes&) {
   if (s.tokens() == 0) return plan;
 
   for (const Name tensor : {kDk, kDv}) {
-    Sum sum = {s.of({tensor}, own), s.sums({tensor, kSums}, own), 0, 1};
-    for (int rank = 0; rank < s.R(); ++rank) sum.parts += sees(rank, s.rank);
+    int parts = 0;
+    for (int rank = 0; rank < s.R(); ++rank) parts += sees(rank, s.rank);
+    Sum sum(s, tensor, own, parts);
     plan[1].push_back(
-        {.kind = kCopy, .reads = {s.of({tensor, kAll}, s.split.piece(s.rank))}, .writes = {sum.result}});
+        {.kind = kCopy, .reads = {s.of({tensor, kAll}, s.split.piece(s.rank))}, .writes = {sum.result()}});
+    sum.begin();
     for (int other = 0; other < s.R(); ++other) {
       if (other == s.rank || !sees(other, s.rank)) continue;
-      const auto [earlier, to] = sum.next(1);
-      plan[1].push_back({.kind = kAdd, .reads = {earlier, s.of({tensor, kIn, other}, own)}, .writes = {to}});
+      sum.put({s.of({tensor, kIn, other}, own)});
+      sum.add(plan[1]);
     }
   }
   return plan;
@@ -480,7 +502,7 @@ class Trade {
     return {{tensor, kHeads}, s_.element_bytes, 0, s_.split.tokens * s_.row(tensor) / s_.R()};
   }
   View all_lse() const { return {{kLse, kHeads}, sizeof(float), 0, s_.split.tokens * s_.row(kLse) / s_.R()}; }
-  Part part() const { return {{0, s_.split.tokens}, {0, s_.split.tokens}, s_.causal}; }
+  Call call() const { return {{0, s_.split.tokens}, {0, s_.split.tokens}, s_.causal}; }
 
  private:
   static void trade(Step& now, const Views& leaving, const Views& arriving, int peer) {
@@ -523,7 +545,7 @@ inline Plan all_to_all_forward(const Share& s, const Changes&) {
   plan[1].push_back({.kind = kAttend,
                      .reads = {trade.all(kQ), trade.all(kK), trade.all(kV)},
                      .writes = {trade.all(kO), trade.all_lse()},
-                     .part = trade.part(),
+                     .call = trade.call(),
                      .shares = s.R()});
   trade.to_tokens(plan[1], {kO}, true);
   return plan;
@@ -538,7 +560,7 @@ inline Plan all_to_all_backward(const Share& s, const Changes&) {
       {.kind = kDifferentiate,
        .reads = {trade.all(kQ), trade.all(kK), trade.all(kV), trade.all(kO), trade.all(kDo), trade.all_lse()},
        .writes = {trade.all(kDq), trade.all(kDk), trade.all(kDv)},
-       .part = trade.part(),
+       .call = trade.call(),
        .shares = s.R()});
   trade.to_tokens(plan[1], {kDq, kDk, kDv}, false);
   return plan;

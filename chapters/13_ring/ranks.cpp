@@ -104,10 +104,10 @@ std::vector<std::string> Ranks::all(const std::string& mine) {
   MPI_Iallgatherv(mine.data(), length, MPI_BYTE, together.data(), lengths.data(), begins.data(), MPI_BYTE,
                   MPI_COMM_WORLD, &request);
   wait(request);
-  std::vector<std::string> parts;
+  std::vector<std::string> texts;
   for (std::size_t rank = 0; rank < lengths.size(); ++rank)
-    parts.push_back(together.substr(std::size_t(begins[rank]), std::size_t(lengths[rank])));
-  return parts;
+    texts.push_back(together.substr(std::size_t(begins[rank]), std::size_t(lengths[rank])));
+  return texts;
 }
 
 std::vector<double> Ranks::all(const std::vector<double>& mine) {

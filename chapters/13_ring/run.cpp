@@ -7,21 +7,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "agreement.hpp"
 #include "attention/attention_backward.hpp"
 #include "attention/attention_forward.hpp"
-#include "attention/half.hpp"
-#include "attention/parallel.hpp"
 #include "bench.hpp"
 #include "bytes.hpp"
 #include "gpus.hpp"
@@ -32,37 +27,11 @@
 #include "options.hpp"
 #include "ranks.hpp"
 #include "results.hpp"
-#include "sample.hpp"
 #include "table.hpp"
+#include "tensors.hpp"
 
 namespace fa::ch13 {
 namespace {
-
-// --- slices ------------------------------------------------------------------------------------------------
-
-/// Calls f(local token, token of the sequence) for the tokens of a rank.
-template <class F>
-void for_each_token(const Split& split, int rank, F f) {
-  std::int64_t local = 0;
-  for (const int piece : split.pieces_of(rank)) {
-    for (std::int64_t token = split.piece(piece).begin; token < split.piece(piece).end; ++token)
-      f(local++, token);
-  }
-}
-
-/// Copies the rows of a rank's tokens between [batch, heads, tokens, d] of the sequence and [tokens, batch,
-/// heads, d] of the rank.
-template <class Whole, class Local>
-void for_each_row(const Split& split, int rank, const std::vector<std::int64_t>& shape, Whole* whole,
-                  Local* local, void (*copy)(Whole*, Local*, std::int64_t)) {
-  const std::int64_t heads = shape[0] * shape[1], d = shape[3];
-  for_each_token(split, rank, [&](std::int64_t local_token, std::int64_t token) {
-    for (std::int64_t head = 0; head < heads; ++head)
-      copy(whole + (head * split.tokens + token) * d, local + (local_token * heads + head) * d, d);
-  });
-}
-
-// --- the run -----------------------------------------------------------------------------------------------
 
 class RingRun final : public ChapterRun {
  public:
@@ -80,6 +49,10 @@ class RingRun final : public ChapterRun {
       if (const int ranks = Ranks::instance().count(); ranks > kMostRanks)
         throw UsageError(
             fmt::format("mpirun -n {}: {} ranks: the program runs at most {}", ranks, ranks, kMostRanks));
+      const auto has_changes = [](std::size_t index) { return methods()[index].has_changes(); };
+      const auto only = options_.only_of_overlapped();
+      if (only && std::ranges::none_of(variants, has_changes))
+        throw UsageError(*only + ": only overlapped takes this option: choose --variant overlapped");
       if (const auto refusal = engine_->refuse(given_.shape)) throw Refused(*refusal);
       if (const auto lacking = what_device_lacks(engine_->needs(given_.shape)))
         throw Refused(lacking->refusal());
@@ -89,9 +62,8 @@ class RingRun final : public ChapterRun {
         if (!refusal) chosen.push_back(index);
         if (refusal && (!skip || variants.size() == 1)) throw Refused(*refusal, methods()[index].name);
       }
-      checked_ = checked;
       problem_ = {given_.shape, options_.backward(), engine_};
-      find_lazy_inputs();
+      tensors_ = Tensors(given_, options_.backward(), options_.sample(), checked);
       for (const std::size_t index : chosen) print_plan(methods()[index]);
       return chosen;
     });
@@ -102,9 +74,9 @@ class RingRun final : public ChapterRun {
         .name = std::string(options_.backward() ? AttentionBackward::kName : AttentionForward::kName),
         .sizes = AttentionForward::describe(given_.shape),
         .inputs = given_.inputs,
-        .tensors = inputs()};
+        .tensors = tensors_.inputs()};
     report.sizes.insert(report.sizes.begin(), {"ranks", Ranks::instance().count()});
-    for (TensorSpec& output : outputs()) report.tensors.push_back(std::move(output));
+    for (TensorSpec& output : tensors_.outputs()) report.tensors.push_back(std::move(output));
     return report;
   }
 
@@ -112,11 +84,7 @@ class RingRun final : public ChapterRun {
 
   void compute_reference() override {
     or_end_all([&] {
-      if (!lazy_) inputs_ = given_.make_inputs();
-      if (options_.sample() == 0 && checked_ != Checked::kNothing && Ranks::instance().rank() == 0) {
-        reference_ = options_.backward() ? AttentionBackward::reference(given_.shape, inputs_)
-                                         : AttentionForward::reference(given_.shape, inputs_);
-      }
+      tensors_.make();
       device_ = &Device::with(options_.channels());
       bench_.emplace(problem_, *device_);
     });
@@ -139,29 +107,6 @@ class RingRun final : public ChapterRun {
                                         ranks));
   }
 
-  /// Without a reference of all outputs, a rank makes only its own tokens.
-  void find_lazy_inputs() {
-    if (options_.sample() == 0 && checked_ != Checked::kNothing) return;
-    std::optional<Init> init;
-    std::uint64_t seed = 0;
-    for (const auto& [name, value] : given_.inputs) {
-      if (name == "init") init = init_of(std::get<std::string>(value));
-      if (name == "seed") seed = std::get<std::uint64_t>(value);
-    }
-    const bool fits = init == Init::kNormal || init == Init::kUniform;
-    if (!fits && options_.sample() > 0) throw UsageError("--sample needs --init normal or uniform");
-    if (fits) lazy_.emplace(given_.shape, *init, seed);
-  }
-
-  std::vector<TensorSpec> inputs() const {
-    return options_.backward() ? AttentionBackward::inputs(given_.shape)
-                               : AttentionForward::inputs(given_.shape);
-  }
-  std::vector<TensorSpec> outputs() const {
-    return options_.backward() ? AttentionBackward::outputs(given_.shape)
-                               : AttentionForward::outputs(given_.shape);
-  }
-
   void print_plan(const Method& method) const {
     if (!options_.plan()) return;
     const Share share = share_of(given_.shape, Ranks::instance().count(), *options_.plan(), method.zigzag);
@@ -169,49 +114,12 @@ class RingRun final : public ChapterRun {
                      plans_of(method, share, options_.left_of(method.changes), options_.backward()));
   }
 
-  /// Where a tensor is.
-  static Buffer buffer_of(const TensorSpec& spec) {
-    return {Name(std::ranges::find(kTensors, spec.name) - kTensors)};
-  }
-
-  /// Copies the rank's tokens of an input to device memory.
-  void upload(const Job& job, const TensorSpec& spec) const {
-    const Split& split = job.share().split;
-    std::vector<float> local(std::size_t(split.most_tokens() * (spec.elements() / split.tokens)));
-    if (lazy_) {
-      fill(split, spec, local);
-    } else {
-      for_each_row<const float, float>(
-          split, job.share().rank, spec.shape, inputs_.at(spec.name).data.data(), local.data(),
-          [](const float* whole, float* part, std::int64_t d) { std::copy(whole, whole + d, part); });
-    }
-    const std::vector<std::uint16_t> bits = narrow(local, spec.dtype);
-    FA_CUDA_CHECK(cudaMemcpy(job.buffers().address(buffer_of(spec)), bits.data(),
-                             bits.size() * sizeof bits[0], cudaMemcpyHostToDevice));
-  }
-
-  /// The rank's tokens of a tensor that nobody has as a whole.
-  void fill(const Split& split, const TensorSpec& spec, std::vector<float>& local) const {
-    const std::int64_t heads = spec.shape[0] * spec.shape[1], d = spec.shape[3];
-    std::vector<std::int64_t> tokens;
-    for_each_token(split, Ranks::instance().rank(),
-                   [&](std::int64_t, std::int64_t token) { tokens.push_back(token); });
-    parallel_for(std::int64_t(tokens.size()), 64, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t token = begin; token < end; ++token) {
-        for (std::int64_t head = 0; head < heads; ++head) {
-          const std::vector<float> row = lazy_->row(spec.name, head, tokens[std::size_t(token)]);
-          std::copy(row.begin(), row.end(), local.begin() + (token * heads + head) * d);
-        }
-      }
-    });
-  }
-
   VariantResult run_method(const Method& method, int bench_repeats) {
     Ranks& ranks = Ranks::instance();
     const Changes left = options_.left_of(method.changes);
     const Share share = share_of(given_.shape, ranks.count(), ranks.rank(), method.zigzag);
     const Job job(problem_, share, method, left, device_->streams(method, left, options_.head_start_us()));
-    for (const TensorSpec& spec : inputs()) upload(job, spec);
+    tensors_.upload(job);
     std::vector<std::int64_t> sent;
     backend::take_observation();
     backend::take_sent_bytes();
@@ -235,11 +143,7 @@ class RingRun final : public ChapterRun {
     if (ranks.count() > 1) mine.links.push_back(links_of(job, sent));
     if (before && after) mine.measured_link_bytes = {*after - *before};
     VariantResult result = sum_of_ranks(ranks, mine);
-    if (options_.sample() > 0) {
-      check_sample(job, result);
-    } else if (checked_ != Checked::kNothing) {
-      check(job, result);
-    }
+    tensors_.check(job, result);
     if (bench_repeats > 0) result.bench = bench_->run(job, bench_repeats);
     return result;
   }
@@ -257,104 +161,12 @@ class RingRun final : public ChapterRun {
     return links;
   }
 
-  /// Compares the outputs of all ranks with the reference, on rank 0.
-  void check(const Job& job, VariantResult& result) {
-    Ranks& ranks = Ranks::instance();
-    const Share& share = job.share();
-    const std::int64_t tokens = share.tokens(), heads = given_.shape.batch * given_.shape.heads;
-    for (const TensorSpec& spec : outputs()) {
-      const bool is_lse = spec.name == "lse";
-      const std::int64_t row = spec.elements() / share.split.tokens;
-      const void* const address = job.buffers().address(buffer_of(spec));
-      std::vector<float> local(std::size_t(tokens * row));
-      if (is_lse) {
-        FA_CUDA_CHECK(
-            cudaMemcpy(local.data(), address, sizeof(float) * local.size(), cudaMemcpyDeviceToHost));
-      } else {
-        std::vector<std::uint16_t> bits(local.size());
-        FA_CUDA_CHECK(cudaMemcpy(bits.data(), address, bits.size() * sizeof bits[0], cudaMemcpyDeviceToHost));
-        local = widen(bits, spec.dtype);
-      }
-      std::string bytes(local.size() * sizeof(float), '\0');
-      std::memcpy(bytes.data(), local.data(), bytes.size());
-      const std::vector<std::string> all = ranks.all(bytes);
-      if (ranks.rank() != 0) continue;
-      Tensor& whole = result.outputs[spec.name];
-      whole = {.shape = spec.shape, .data = std::vector<float>(std::size_t(spec.elements()))};
-      for (int other = 0; other < ranks.count(); ++other) {
-        const auto* const part = reinterpret_cast<const float*>(all[std::size_t(other)].data());
-        if (is_lse) {
-          const std::int64_t length = share.split.tokens_of(other);
-          for_each_token(share.split, other, [&](std::int64_t position, std::int64_t token) {
-            for (std::int64_t head = 0; head < heads; ++head)
-              whole.data[std::size_t(head * share.split.tokens + token)] = part[head * length + position];
-          });
-        } else {
-          for_each_row<float, const float>(
-              share.split, other, spec.shape, whole.data.data(), part,
-              [](float* to, const float* from, std::int64_t d) { std::copy(from, from + d, to); });
-        }
-      }
-    }
-    if (ranks.rank() != 0) return;
-    if (options_.backward()) {
-      check_variant<AttentionBackward>({}, given_.shape, inputs_, result.outputs, reference_, result);
-    } else {
-      check_variant<AttentionForward>({}, given_.shape, inputs_, result.outputs, reference_, result);
-    }
-  }
-
-  /// Compares some rows of each head and rank.
-  void check_sample(const Job& job, VariantResult& result) const {
-    const std::int64_t d = given_.shape.head_dim, heads = given_.shape.batch * given_.shape.heads;
-    Ranks& ranks = Ranks::instance();
-    const Share& share = job.share();
-    const auto* const o_rows = static_cast<const std::uint16_t*>(job.buffers().address(Buffer{Name::kO}));
-    const auto* const lse_rows = static_cast<const float*>(job.buffers().address(Buffer{Name::kLse}));
-    std::vector<std::int64_t> local, queries;
-    const std::int64_t count = std::min<std::int64_t>(options_.sample(), share.tokens());
-    for (std::int64_t i = 1; i <= count; ++i) local.push_back(i * share.tokens() / count - 1);
-    std::vector<std::int64_t> sequence;
-    for_each_token(share.split, share.rank,
-                   [&](std::int64_t, std::int64_t token) { sequence.push_back(token); });
-    for (const std::int64_t token : local) queries.push_back(sequence[std::size_t(token)]);
-
-    std::vector<double> o, lse, expected_o, expected_lse;
-    for (std::int64_t head = 0; head < heads; ++head) {
-      const SampledRows expected = sampled_rows(given_.shape, *lazy_, head, queries);
-      expected_o.insert(expected_o.end(), expected.o.begin(), expected.o.end());
-      expected_lse.insert(expected_lse.end(), expected.lse.begin(), expected.lse.end());
-      for (const std::int64_t token : local) {
-        std::vector<std::uint16_t> bits(static_cast<std::size_t>(d));
-        const auto* const from = o_rows + (token * heads + head) * d;
-        FA_CUDA_CHECK(cudaMemcpy(bits.data(), from, bits.size() * sizeof bits[0], cudaMemcpyDeviceToHost));
-        for (const float x : widen(bits, given_.shape.dtype)) o.push_back(x);
-        float value = 0;
-        FA_CUDA_CHECK(cudaMemcpy(&value, lse_rows + head * share.tokens() + token, sizeof value,
-                                 cudaMemcpyDeviceToHost));
-        lse.push_back(value);
-      }
-    }
-    Reference reference;
-    for (const auto& [name, got, expected] :
-         {std::tuple("o", &o, &expected_o), std::tuple("lse", &lse, &expected_lse)}) {
-      const std::vector<double> all_got = ranks.all(*got);
-      reference[name] = ranks.all(*expected);
-      result.outputs[name] = {.shape = {std::int64_t(all_got.size())},
-                              .data = std::vector<float>(all_got.begin(), all_got.end())};
-    }
-    result.check = check_outputs(result.outputs, reference, AttentionForward::tolerances(given_.shape));
-  }
-
   std::ostream& out_;
   RingOptions options_;
   GivenProblem<AttentionBackward> given_;
   const Engine* engine_ = nullptr;
   Problem problem_;
-  Checked checked_ = Checked::kAll;
-  std::optional<LazyInputs> lazy_;
-  TensorMap inputs_;
-  Reference reference_;
+  Tensors tensors_;
   const Device* device_ = nullptr;
   std::optional<Bench> bench_;
 };

@@ -54,38 +54,38 @@ struct Split {
 };
 
 /// A call of attention: queries of one rank, keys of another, both in tokens of their ranks.
-struct Part {
+struct Call {
   Range queries, keys;
   bool causal;
-  bool operator==(const Part&) const = default;
+  bool operator==(const Call&) const = default;
 };
 
 /// What a rank computes with the keys of rank `from`; nothing if it sees none of them.
-inline std::optional<Part> part_of(const Split& split, int rank, int from, bool causal) {
+inline std::optional<Call> call_of(const Split& split, int rank, int from, bool causal) {
   const Range queries = {0, split.tokens_of(rank)}, keys = {0, split.tokens_of(from)};
-  Part part = {queries, keys, false};
+  Call call = {queries, keys, false};
   if (causal && from == rank) {
-    part.causal = true;  // its pieces are in the order of the sequence: local positions tell who is earlier
+    call.causal = true;  // its pieces are in the order of the sequence: local positions tell who is earlier
   } else if (causal && split.zigzag) {
     // The early piece of an earlier rank is before both of ours, and its late piece after both. A later
     // rank's are both between ours.
-    if (from < rank) part.keys = split.local_pieces_of(from)[0];
-    if (from > rank) part.queries = split.local_pieces_of(rank)[1];
+    if (from < rank) call.keys = split.local_pieces_of(from)[0];
+    if (from > rank) call.queries = split.local_pieces_of(rank)[1];
   } else if (causal && from > rank) {
     return std::nullopt;
   }
-  if (part.queries.length() == 0 || part.keys.length() == 0) return std::nullopt;
-  return part;
+  if (call.queries.length() == 0 || call.keys.length() == 0) return std::nullopt;
+  return call;
 }
 
-/// How many parts the queries of a range, one of the rank's pieces, belong to.
-inline int parts_of(const Split& split, int rank, const Range& queries, bool causal) {
-  int parts = 0;
+/// How many calls the queries of a range, one of the rank's pieces, belong to.
+inline int calls_with(const Split& split, int rank, const Range& queries, bool causal) {
+  int calls = 0;
   for (int from = 0; from < split.R; ++from) {
-    const auto part = part_of(split, rank, from, causal);
-    parts += part && part->queries.begin <= queries.begin && queries.end <= part->queries.end;
+    const auto call = call_of(split, rank, from, causal);
+    calls += call && call->queries.begin <= queries.begin && queries.end <= call->queries.end;
   }
-  return parts;
+  return calls;
 }
 
 }  // namespace fa::ch13

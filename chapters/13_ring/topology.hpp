@@ -11,9 +11,6 @@ struct Ring {
   /// The rank that is `distance` further on, and the one for which this rank is that.
   int next(int distance = 1) const { return (rank + distance % R + R) % R; }
   int previous(int distance = 1) const { return next(-distance); }
-
-  /// Whose keys are here in a step, if all pass theirs on to the next rank after each step.
-  int owner(int step) const { return previous(step); }
 };
 
 }  // namespace fa::ch13

@@ -146,6 +146,13 @@ class Ends(unittest.TestCase):
         line = "error: --without 'x': must be of head_start, priority, steps, parts, registered, homeward"
         self.ends(command(2, "--without steps,x"), 2, line)
 
+    def test_option_of_another_variant(self):
+        for option in ("--without steps", "--channels 8", "--head-start 5"):
+            line = f"error: {option}: only overlapped takes this option: choose --variant overlapped"
+            self.ends(command(2, f"--variant ring,zigzag {option}"), 2, line)
+        done = run(2, "--variant ring,overlapped --seq-q 40 --without steps")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_other_arguments(self):
         args = command(1, "--seq-q 40")
         args += [":", "-n", "1", PROGRAM, "--seq-q", "41"]

@@ -90,6 +90,19 @@ class Tables(unittest.TestCase):
         data["runs"].append({"options": words, "variant": variant})
         self.assertIn("| 4 | 0 | 4.00 (0.75) |", measured.ring_sweep(data))
 
+    def test_changes(self):
+        """Medians of rounds; a run that has failed leaves the others."""
+        options = ["--causal", "--variant", "overlapped"]
+
+        def changed(ms: float, *words: str) -> dict:
+            return {"options": [*options, *words], "variant": {"ideal_ms": 3.0, "time_ms": {"median": ms}}}
+
+        runs = [changed(4.0), changed(9.0), changed(4.0), changed(5.0, "--without", "steps")]
+        runs.append({"options": [*options, "--without", "parts"], "error": "it has died"})
+        text = measured.ring_changes({"gpus": 2, "device": "GPU", "runs": runs})
+        for row in ("| - | 4.00 (0.75) |", "| steps | 5.00 (0.60), +25.0 % |", "| parts | failed |"):
+            self.assertIn(row, text)
+
     def test_million(self):
         variant = {"ideal_ms": 800.0, "time_ms": {"median": 1000.0}, "tflops": 600.4}
         variant |= {"workspace_bytes": 2 * 10**9}
@@ -107,10 +120,16 @@ class Tables(unittest.TestCase):
 class Bench(unittest.TestCase):
     """tools/bench/ring.py, with a program that is not run."""
 
-    def fake_run(self, ranks: int, options: list[str]) -> dict:
+    def setUp(self):
+        self.runs: list[tuple[int, str]] = []
+        self.fails: set[str] = set()  # words of runs that fail
+
+    def fake_run(self, ranks: int, options: list[str], seconds: int = 0) -> dict:
         """10 ms for `ring`, 8 for `overlapped`, 6 for each ideal; 12 for one GPU by itself."""
         chosen = options[options.index("--variant") + 1]
         self.runs.append((ranks, chosen))
+        if self.fails & set(options):
+            raise bench.Failed("it has died")
         ms = {"ring": 10.0 if ranks > 1 else 12.0, "overlapped": 8.0}
         return {
             "device": "GPU",
@@ -120,19 +139,31 @@ class Bench(unittest.TestCase):
             ],
         }
 
-    def test_writes_what_the_tables_read(self):
-        self.runs: list[tuple[int, str]] = []
+    def measure(self, words: str, status: int = 0) -> tuple[dict, str]:
+        """What the bench writes, and what it prints."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "ring.json"
-            words = f"ring --gpus 2 --no-check --no-peers --sweep --json {file}"
             with (
                 mock.patch.object(bench, "run", self.fake_run),
                 mock.patch.object(bench, "PROGRAM", Path(folder)),
-                mock.patch("sys.argv", words.split()),
+                mock.patch("sys.argv", f"ring --gpus 2 --no-check --json {file} {words}".split()),
                 contextlib.redirect_stdout(io.StringIO()) as said,
             ):
-                self.assertEqual(bench.main(), 0)
-            data = json.loads(file.read_text())
+                self.assertEqual(bench.main(), status)
+            return json.loads(file.read_text()), said.getvalue()
+
+    def test_a_run_of_the_sweep_that_fails(self):
+        self.fails = {"steps"}
+        data, said = self.measure("--no-variants --sweep 2", status=1)
+        self.assertEqual(self.runs, (2 * 14 + 3) * [(2, "overlapped")])
+        self.assertRegex(said, r"round 2 of 2\n.*\n.*\n.*\n +forward, steps +failed: it has died\n")
+        text = measured.ring_changes(data)
+        self.assertIn("2 x GPU:", text)
+        for row in ("| - | 8.00 (0.75) | 8.00 (0.75) |", "| steps | failed | failed |"):
+            self.assertIn(row, text)
+
+    def test_writes_what_the_tables_read(self):
+        data, said = self.measure("--no-peers --sweep")
         once = [(2, "all"), (1, "ring"), (2, "overlapped")]
         self.assertEqual(self.runs, 4 * once + (3 + 14) * [(2, "overlapped")])
         text = measured.ring_times(data)
@@ -141,10 +172,10 @@ class Bench(unittest.TestCase):
             "| `overlapped`, one GPU by itself |" + " 8.00 (0.75) |" * 4,
         ):
             self.assertIn(row, text)
-        self.assertRegex(said.getvalue(), r"overlapped, one GPU by itself +8\.000 +0\.750")
+        self.assertRegex(said, r"overlapped, one GPU by itself +8\.000 +0\.750")
         self.assertIn("| 16 | 20 | 8.00 (0.75) |\n", f"{measured.ring_sweep(data)}\n")
-        for without in ("-", *bench.CHANGES):
-            row = f"| {without} | 8.00 (0.75) | 8.00 (0.75) |"
+        for without in bench.CHANGES:
+            row = f"| {without} | 8.00 (0.75), +0.0 % | 8.00 (0.75), +0.0 % |"
             self.assertIn(row, measured.ring_changes(data))
 
 

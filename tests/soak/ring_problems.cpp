@@ -1,4 +1,4 @@
-// Problems for chapter 13, one after another in the same processes: mpirun -n P soak_ch13_ring FILE
+// Problems for chapter 13, one after another in the same processes: mpirun -n R soak_ch13_ring FILE
 //
 // Each line of FILE is a command line. Prints its number and its exit status, and what it printed if that is
 // not 0.

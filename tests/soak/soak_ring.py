@@ -1,6 +1,6 @@
 """Random problems for chapter 13, each with a random number of ranks. PROGRAM is soak_ch13_ring.
 
-    soak_ring.py PROGRAM [--problems N] [--seed S] [--longest L] [--ranks P]
+    soak_ring.py PROGRAM [--problems N] [--seed S] [--longest L] [--ranks R]
 
 Every problem runs all variants that support it, forward or both passes, and is checked against float64, all
 bytes against the formulas on the simulator. On GPUs, there cannot be more ranks than GPUs: --ranks says how
@@ -96,7 +96,7 @@ def main() -> int:
     parser.add_argument("--problems", type=int, default=8, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="S")
     parser.add_argument("--longest", type=int, default=100, metavar="L")
-    parser.add_argument("--ranks", type=int, default=4, metavar="P", help="at most")
+    parser.add_argument("--ranks", type=int, default=4, metavar="R", help="at most")
     options = parser.parse_args()
     draw, begin, failed = random.Random(options.seed), time.monotonic(), 0
     by_ranks: dict[int, list[list[str]]] = {}

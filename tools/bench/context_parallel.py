@@ -1,6 +1,6 @@
 """Times PyTorch's context_parallel on the GPUs of this host: one process for each, started by mpirun.
 
-    mpirun -n P python3 -m tools.bench.context_parallel --tokens N [--causal] [--heads H] [--head-dim D]
+    mpirun -n R python3 -m tools.bench.context_parallel --tokens N [--causal] [--heads H] [--head-dim D]
     [--repeat R]
 
 Rank 0 prints one JSON object: the milliseconds of the slowest rank, for each way to exchange keys and each

@@ -1,16 +1,16 @@
 """Times chapter 13 on the GPUs of this host, and PyTorch's context_parallel in the same run.
 
-    python3 -m tools.bench.ring [--gpus P] [--tokens N ..] [--repeat R] [--no-check] [--no-peers] [--sweep]
-                                [--million]
-                                [--json FILE]
+    python3 -m tools.bench.ring [--gpus R] [--tokens N ..] [--repeat N] [--no-check] [--no-peers]
+                                [--no-variants] [--sweep [ROUNDS]] [--million] [--json FILE]
 
-`of ideal` is the time of one GPU with the whole problem, divided by P, over the time of the slowest rank. The
+`of ideal` is the time of one GPU with the whole problem, divided by R, over the time of the slowest rank. The
 two take turns, for each variant anew: all GPUs compute the whole problem, and the slowest counts. PyTorch's
 share is of the ideal time of `overlapped`. For the last row, one GPU runs by itself, and then `overlapped` is
 timed once more, as before. --tokens: of each GPU; of all numbers but the first, PyTorch is not timed.
---sweep: channels and head start of `overlapped`, and what each of its changes brings. --million: the forward
-pass of a million tokens, with sampled rows checked. FILE is written anew after each run, so that a bench that
-is stopped keeps what it has measured.
+--sweep: what each change of `overlapped` brings, so many times, then its channels and head start; with
+--no-variants, only this. --million: the forward pass of a million tokens, with sampled rows checked. FILE is
+written anew after each run, so that a bench that is stopped keeps what it has measured. If a run of the sweep
+fails, FILE says so, and the others go on.
 
 Needs several GPUs, Open MPI and NCCL, and: cmake --build --preset cuda --target ch13_ring
 Exit status: 1 a result is wrong or a run fails, 2 the arguments are unusable, 3 nothing built or too few
@@ -36,26 +36,33 @@ PROGRAM = ROOT / "build/cuda/bin/ch13_ring"
 HEADS, HEAD_DIM = 16, 128
 CHANGES = ("head_start", "priority", "steps", "parts", "registered", "homeward")  # from zigzag to overlapped
 NO_DEVICE = 3  # exit status of the program, and of this one: there are too few GPUs
-SECONDS = 240  # for a run of the program
+SECONDS = 100  # for a run of the program; three times that for a million tokens
+
+
+class Failed(Exception):
+    """A run of the program that has no result, in one line."""
+
+    def __init__(self, why: str, status: int = 1):
+        super().__init__(why)
+        self.status = status
 
 
 def mpirun(ranks: int) -> list[str]:
     return [*launcher.mpirun(ranks), "--bind-to", "none"]
 
 
-def run(ranks: int, options: list[str]) -> dict:
-    """The JSON of a run, without the formulas. @throws SystemExit if it fails, after a line that says why"""
+def run(ranks: int, options: list[str], seconds: int = SECONDS) -> dict:
+    """The JSON of a run, without the formulas. @throws Failed"""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         command = [*mpirun(ranks), str(PROGRAM), *options, "--json", file.name]
         try:
-            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            sys.exit(f"ring: {' '.join(command)}: has not ended after {SECONDS} s")
+            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=seconds)
+        except subprocess.TimeoutExpired as late:
+            raise Failed(f"{' '.join(command)}: has not ended after {seconds} s") from late
         if done.returncode not in (0, 1) or not Path(file.name).stat().st_size:
             said = done.stderr.strip().splitlines()
             why = said[-1] if said else f"exit status {done.returncode}"
-            print(f"ring: {' '.join(command)}: {why}", file=sys.stderr)
-            sys.exit(NO_DEVICE if done.returncode == NO_DEVICE else 1)
+            raise Failed(f"{' '.join(command)}: {why}", NO_DEVICE if done.returncode == NO_DEVICE else 1)
         result = json.loads(Path(file.name).read_text())
     for variant in result["variants"]:
         variant.pop("traffic", None)  # formulas, which are not kept
@@ -119,6 +126,40 @@ def peers(ranks: int, tokens: int, causal: bool, repeat: int) -> dict:
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+def sweep(args: argparse.Namespace, bench: list[str], kept: dict) -> bool:
+    """Variations of `overlapped` under a causal mask. @return whether all of them ran"""
+    fine = True
+
+    def measure(name: str, backward: bool, words: list[str]) -> None:
+        nonlocal fine
+        options = problem(args.gpus, args.tokens[0], True, backward) + ["--variant", "overlapped", *words]
+        try:
+            result = run(args.gpus, options + bench)
+        except Failed as failed:
+            print(f"  {name:<34} failed: {failed}", flush=True)
+            kept["runs"].append({"options": options, "error": str(failed)})
+            fine = False
+        else:
+            kept["device"] = result["device"]
+            variant = result["variants"][0]
+            row(name, variant["time_ms"]["median"], variant["ideal_ms"])
+            kept["runs"].append({"options": options, "variant": variant})
+        machine.write_results(args.json, kept)
+
+    for count in range(1, args.sweep + 1):
+        print(
+            f"\noverlapped, causal: all changes, then all but one; round {count} of {args.sweep}", flush=True
+        )
+        for backward, without in itertools.product((False, True), ("", *CHANGES)):
+            name = f"{'both passes' if backward else 'forward'}, {without or 'all changes'}"
+            measure(name, backward, ["--without", without] if without else [])
+    print("\noverlapped, causal, forward: channels, head start in us", flush=True)
+    for channels, head_start in ((32, 0), (32, 20), (16, 20)):
+        words = f"--channels {channels} --head-start {head_start}".split()
+        measure(f"{channels}, {head_start}", False, words)
+    return fine
+
+
 def main() -> int:
     parser = Arguments(
         prog="tools.bench.ring", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -127,11 +168,21 @@ def main() -> int:
     parser.add_argument("--tokens", type=at_least(1), nargs="+", default=[16384], help="of each GPU")
     parser.add_argument("--repeat", type=at_least(1), default=10)
     parser.add_argument("--no-check", action="store_true")
-    parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--no-variants", action="store_true")
+    parser.add_argument("--sweep", type=at_least(1), nargs="?", const=1, default=0, metavar="ROUNDS")
     parser.add_argument("--million", action="store_true")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    try:
+        return measure_all(args)
+    except Failed as failed:
+        print(f"ring: {failed}", file=sys.stderr)
+        return failed.status
+
+
+def measure_all(args: argparse.Namespace) -> int:
+    """The exit status, after everything that was asked for."""
     if not PROGRAM.exists():
         print(
             f"ring: {PROGRAM} is not there: cmake --build --preset cuda --target ch13_ring", file=sys.stderr
@@ -145,7 +196,7 @@ def main() -> int:
         print("results")
         fine = check(args.gpus)
     bench = ["--no-check", "--bench", "--repeat", str(args.repeat)]
-    for tokens, causal in itertools.product(args.tokens, (True, False)):
+    for tokens, causal in itertools.product([] if args.no_variants else args.tokens, (True, False)):
         timed_peers = {}
         if tokens == main_tokens and not args.no_peers:
             timed_peers = peers(args.gpus, tokens, causal, args.repeat)
@@ -178,27 +229,11 @@ def main() -> int:
             }
             machine.write_results(args.json, kept)
     if args.sweep:
-        print("\noverlapped, causal, forward: channels, head start in us")
-        for channels, head_start in ((32, 0), (32, 20), (16, 20)):
-            options = problem(args.gpus, main_tokens, True, backward=False)
-            options += f"--variant overlapped --channels {channels} --head-start {head_start}".split()
-            variant = run(args.gpus, options + bench)["variants"][0]
-            row(f"{channels}, {head_start}", variant["time_ms"]["median"], variant["ideal_ms"])
-            kept["runs"].append({"options": options, "variant": variant})
-            machine.write_results(args.json, kept)
-        print("\noverlapped, causal: all changes, then all but one")
-        for backward, without in itertools.product((False, True), ("", *CHANGES)):
-            options = problem(args.gpus, main_tokens, True, backward) + ["--variant", "overlapped"]
-            options += ["--without", without] if without else []
-            variant = run(args.gpus, options + bench)["variants"][0]
-            name = f"{'both passes' if backward else 'forward'}, {without or 'all changes'}"
-            row(name, variant["time_ms"]["median"], variant["ideal_ms"])
-            kept["runs"].append({"options": options, "variant": variant})
-            machine.write_results(args.json, kept)
+        fine = sweep(args, bench, kept) and fine
     if args.million:
         options = f"--seq-q {1 << 20} --heads 8 --head-dim 128 --dtype bf16 --causal".split()
         options += ["--variant", "overlapped", "--sample", "8", "--bench", "--repeat", "3"]
-        result = run(args.gpus, options)
+        result = run(args.gpus, options, 3 * SECONDS)
         kept["million"] = {"options": options, "result": result}
         variant = result["variants"][0]
         print("\na million tokens:", json.dumps(variant["check"]))

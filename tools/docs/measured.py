@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 
 from ..bench import summary
 
@@ -679,35 +680,48 @@ def ring_sweep(data: dict) -> str:
 
 
 def ring_changes(data: dict) -> str:
-    """Chapter 13's `overlapped` with all of its changes, and without each."""
-    return _ring_options(data, {"--without": "without"}, "-")
+    """Chapter 13's `overlapped` with all of its changes, and without each: by how much is the share of the
+    ideal time higher with all of them?
+    """
+    return _ring_options(data, {"--without": "without; ms (of ideal), what the change brings"}, "-")
 
 
 def _ring_options(data: dict, titles: dict[str, str], missing: str | None = None) -> str:
-    """Runs of `overlapped` by the values of these options.
+    """Runs of `overlapped` by the values of these options: medians, if there are several of a kind.
 
-    @param missing  shown for an option that is not given; None: such runs are left out
+    @param missing  shown for an option that is not given, and other runs are compared with those; None: such
+                    runs are left out
     """
-    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    rows: dict[tuple[str, ...], dict[str, list[tuple[float, float]]]] = {}
     for run in data["runs"]:
         words = run["options"]
         given = {name: words[words.index(name) + 1] for name in titles if name in words}
         others = {"--channels", "--head-start", "--without"} - titles.keys()
-        if "variant" not in run or others & set(words) or (missing is None and len(given) < len(titles)):
+        if "result" in run or others & set(words) or (missing is None and len(given) < len(titles)):
             continue
-        variant = run["variant"]
-        ms = variant["time_ms"]["median"]
-        cell = f"{ms:.2f} ({variant['ideal_ms'] / ms:.2f})"
         key = tuple(given.get(name, missing or "") for name in titles)
-        rows.setdefault(key, {})[_ring_problem(data, words)] = cell
+        times = rows.setdefault(key, {}).setdefault(_ring_problem(data, words), [])
+        if variant := run.get("variant"):
+            ms = variant["time_ms"]["median"]
+            times.append((ms, variant["ideal_ms"] / ms))
     if not rows:
         raise NoSuchMeasurement("has no sweep")
     problems = list(dict.fromkeys(name for row in rows.values() for name in row))
-    device = next(r["result"]["device"] for r in data["runs"] if "result" in r)
+
+    def cell(key: tuple[str, ...], problem: str) -> str:
+        if not (times := rows[key].get(problem)):
+            return "failed" if times == [] else "-"
+        ms, share = (statistics.median(column) for column in zip(*times, strict=True))
+        text = f"{ms:.2f} ({share:.2f})"
+        if missing in key or not (whole := rows.get((missing,), {}).get(problem)):
+            return text
+        return f"{text}, {100 * (statistics.median(share for _, share in whole) / share - 1):+.1f} %"
+
+    device = data.get("device") or next(r["result"]["device"] for r in data["runs"] if "result" in r)
     return on_device(
         {**data, "device": f"{data['gpus']} x {device}"},
         [*titles.values(), *problems],
-        [[*key, *(row.get(name, "-") for name in problems)] for key, row in rows.items()],
+        [[*key, *(cell(key, problem) for problem in problems)] for key in rows],
     )
 
 

@@ -8,7 +8,7 @@
 
 namespace {
 
-using fa::ch13::Part;
+using fa::ch13::Call;
 using fa::ch13::Ring;
 using fa::ch13::Split;
 
@@ -16,9 +16,9 @@ constexpr int kRanks = 4;
 constexpr std::int64_t kTokens = 4096;
 
 /// Pairs of a query and a key that a call computes.
-std::int64_t pairs(const Part& part) {
-  const std::int64_t all = part.queries.length() * part.keys.length();
-  return part.causal ? (all + part.queries.length()) / 2 : all;
+std::int64_t pairs(const Call& call) {
+  const std::int64_t all = call.queries.length() * call.keys.length();
+  return call.causal ? (all + call.queries.length()) / 2 : all;
 }
 
 void print(const char* name, const Split& split) {
@@ -35,8 +35,8 @@ void print(const char* name, const Split& split) {
   for (int rank = 0; rank < split.R; ++rank) {
     std::printf("%s[", rank == 0 ? "" : ", ");
     for (int step = 0; step < split.R; ++step) {
-      const auto part = part_of(split, rank, Ring{split.R, rank}.owner(step), true);
-      std::printf("%s%ld", step == 0 ? "" : ", ", part ? long(pairs(*part)) : 0L);
+      const auto call = call_of(split, rank, Ring{split.R, rank}.previous(step), true);
+      std::printf("%s%ld", step == 0 ? "" : ", ", call ? long(pairs(*call)) : 0L);
     }
     std::printf("]");
   }

@@ -72,7 +72,7 @@ def command(
 ) -> list[str]:
     """The command line of a program. LearnError if it needs mpirun, and there is none.
 
-    @param options  if it runs as several processes, `-n P` among them says how many
+    @param options  if it runs as several processes, `-n R` among them says how many
     @param name     how the program is called in the command, if not by its path
     @param wrapped  if it runs in another program
     """
