@@ -76,8 +76,8 @@ Reference Softmax::reference(const Shape& shape, const TensorMap& inputs) {
     for (std::int64_t col = 0; col < shape.cols; ++col) out[col] /= sum;
   };
 
-  constexpr std::int64_t kElementsPerRange = 1 << 16;
-  parallel_for(shape.rows, kElementsPerRange / shape.cols + 1, [&](std::int64_t begin, std::int64_t end) {
+  constexpr std::int64_t kElementsOfRange = 1 << 16;
+  parallel_for(shape.rows, kElementsOfRange / shape.cols + 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) softmax_of_row(row);
   });
   return {{"y", std::move(y)}};
