@@ -22,6 +22,7 @@
 namespace fa::ch11 {
 namespace {
 
+using namespace ch08;
 using Shape = MaskedAttention::Shape;
 using Args = MaskedAttention::Args;
 

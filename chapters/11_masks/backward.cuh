@@ -35,8 +35,11 @@
 
 namespace fa::ch11 {
 
-using namespace ch08;  // the pieces of chapter 08's kernels: all but their walk over the query tiles, and
-                       // their masks
+// The pieces of chapter 08's kernels: all but their walk over the query tiles, and their masks.
+using ch08::add_dq, ch08::add_dv_and_dk, ch08::cols_of, ch08::ds_from_dp, ch08::mma_nn, ch08::mma_nt;
+using ch08::Backward, ch08::Fragments, ch08::KeyBlock, ch08::KeyTileMemory, ch08::Operand, ch08::PartnerOf;
+using ch08::probabilities, ch08::store_dk_and_dv, ch08::store_operand, ch08::to_operand;
+using ch08::QueryTile, ch08::QueryWalk;
 
 // --- the query tiles of a key tile -------------------------------------------------------------------------
 
@@ -151,7 +154,7 @@ struct ListedQueryTiles : QueryWalk<Tile> {
 
 /// The scores of a warp's keys and of kScoreCols queries: fragments C, transposed.
 template <class Tile>
-using Scores = Fragments<Tile, Tile::kScoreCols>;
+using TransposedScores = Fragments<Tile, Tile::kScoreCols>;
 
 /// A warp's part of dK or dV.
 template <class Tile>
@@ -194,8 +197,8 @@ __device__ __forceinline__ void load_keys(const KeyTileMemory<Tile>& s, const Ba
 
 // --- elements ----------------------------------------------------------------------------------------------
 
-/// A bit for each element that a lane holds of Scores<Tile>: bit_of(mi, ni, i) for rS[mi][ni][i]. Even
-/// queries come first.
+/// A bit for each element that a lane holds of TransposedScores<Tile>: bit_of(mi, ni, i) for rS[mi][ni][i].
+/// Even queries come first.
 using Bits = std::uint32_t;
 inline constexpr Bits kAllBits = ~Bits(0);
 __device__ constexpr int bit_of(int mi, int ni, int i) { return 16 * (i % 2) + 4 * ni + 2 * mi + i / 2; }
@@ -229,7 +232,7 @@ __device__ __forceinline__ Bits visible(const Masks& masks, const HeadMasks& of_
 
 /// Elements without a bit become 0.
 template <class Tile>
-__device__ __forceinline__ void keep(Scores<Tile>& r, Bits bits) {
+__device__ __forceinline__ void keep(TransposedScores<Tile>& r, Bits bits) {
 #pragma unroll
   for (int mi = 0; mi < Tile::kRowFragments; ++mi) {
 #pragma unroll
@@ -245,7 +248,7 @@ __device__ __forceinline__ void keep(Scores<Tile>& r, Bits bits) {
 /// ch08::probabilities() of the elements that exist. P of the others is 0, even if LSE = -inf.
 /// @param sLse  LSE of the first query
 template <class Tile>
-__device__ __forceinline__ void existing_probabilities(Scores<Tile>& rS, const float* sLse,
+__device__ __forceinline__ void existing_probabilities(TransposedScores<Tile>& rS, const float* sLse,
                                                        const Backward<typename Tile::T>& a, Bits exist) {
   probabilities<Tile>(rS, sLse, without_end(a), 0, 0);
   keep<Tile>(rS, exist);
@@ -257,7 +260,7 @@ __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
                                          const BackwardBlock<Tile>& block, const QueryTile<Tile>& tile,
                                          int query, Bits exist, int, const NoMods&) {
   constexpr int d = Tile::kHeadDim;
-  Scores<Tile> rP, rdS;
+  TransposedScores<Tile> rP, rdS;
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
   existing_probabilities<Tile>(rP, tile.lse + query, block.a, exist);
   to_operand<Tile>(p, rP);
@@ -289,9 +292,10 @@ __device__ __forceinline__ Bits draw_transposed(const Dropout& dropout, int head
 /// @param rdA     dA^T = V dO^T
 /// @param sDelta  D of the first query
 template <class Tile>
-__device__ __forceinline__ void dropped_operands(Operand<Tile>& p, Operand<Tile>& ds, const Scores<Tile>& rP,
-                                                 const Scores<Tile>& rdA, Bits kept, const float* sDelta,
-                                                 const Dropout& dropout) {
+__device__ __forceinline__ void dropped_operands(Operand<Tile>& p, Operand<Tile>& ds,
+                                                 const TransposedScores<Tile>& rP,
+                                                 const TransposedScores<Tile>& rdA, Bits kept,
+                                                 const float* sDelta, const Dropout& dropout) {
   using T = typename Tile::T;
 #pragma unroll
   for (int ni = 0; ni < Tile::kScoreCols / 8; ++ni) {
@@ -328,7 +332,7 @@ __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
                                          const Mods<NoScoreMods, WithDropout>& mods) {
   const Dropout& dropout = mods.dropout.dropout;
   constexpr int d = Tile::kHeadDim;
-  Scores<Tile> rP, rdA;
+  TransposedScores<Tile> rP, rdA;
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
   existing_probabilities<Tile>(rP, tile.lse + query, block.a, exist);
   mma_nt<Tile>(rdA, block.s.v + block.keys.warp_key * d, tile.d_o + query * d);
@@ -342,9 +346,10 @@ __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
 /// where an element does not exist.
 /// @param sLse  LSE of the first query     @param first_key  of the warp
 template <class Tile>
-__device__ __forceinline__ void modified_probabilities(Operand<Tile>& p, Scores<Tile>& rS, const float* sLse,
-                                                       float scale, const ScoreMod& score_mod,
-                                                       int first_query, int first_key, Bits exist) {
+__device__ __forceinline__ void modified_probabilities(Operand<Tile>& p, TransposedScores<Tile>& rS,
+                                                       const float* sLse, float scale,
+                                                       const ScoreMod& score_mod, int first_query,
+                                                       int first_key, Bits exist) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int ni = 0; ni < Tile::kScoreCols / 8; ++ni) {
@@ -378,7 +383,7 @@ __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
   const ScoreMod score_mod = mods.score_mods.of(head);
   constexpr int d = Tile::kHeadDim;
   const int first_query = tile.first_query + query, first_key = block.keys.first_key + block.keys.warp_key;
-  Scores<Tile> rP, rdS;
+  TransposedScores<Tile> rP, rdS;
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
   modified_probabilities<Tile>(p, rP, tile.lse + query, block.a.scale, score_mod, first_query, first_key,
                                exist);

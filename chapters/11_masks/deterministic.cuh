@@ -32,6 +32,8 @@
 
 namespace fa::ch11 {
 
+using ch08::MmaQueryTiles, ch08::copy_rows_async, ch08::ds_of_queries, ch08::store_rows;
+
 // --- sizes -------------------------------------------------------------------------------------------------
 
 /// Chapter 08's tiles of mma_query_gradients(), with the names that chapter 07 has for a warp's rows and for
@@ -349,7 +351,8 @@ __host__ __device__ unsigned blocks_of_head(int group, const TileLists& key_list
 /// @param key_lists, query_lists  for each query tile the key tiles, and the other way round
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
-    listed_gradients(Backward<typename Tile::T> a, Masks masks, TileLists key_lists, TileLists query_lists) {
+    deterministic_gradients(Backward<typename Tile::T> a, Masks masks, TileLists key_lists,
+                            TileLists query_lists) {
   using Queries = typename Tile::Queries;
   extern __shared__ float4 smem[];
   const int group = a.heads / a.kv_heads, kv_heads = int(gridDim.y) - Tile::kHeadsAhead, y = int(blockIdx.y);

@@ -42,7 +42,8 @@
 
 namespace fa::ch11 {
 
-using namespace ch07;
+using ch07::Accumulators, ch07::QueryFragments, ch07::Scores;
+using ch07::load_q, ch07::load_queries, ch07::multiply_pv, ch07::multiply_qk, ch07::rescale, ch07::store;
 
 // --- the tiles of a block ----------------------------------------------------------------------------------
 
@@ -358,7 +359,7 @@ template <class Tile, class Mods>
 __device__ __forceinline__ HeadRow query_row_of_block(const Attention<typename Tile::T>& a,
                                                       const TileLists& lists, const Masks& masks) {
   if constexpr (Mods::kLongestFirst) return row_of_block(lists, masks, 1);
-  const QueryTile tile = Tile::Order::template tile_of<Tile>(blockIdx.x, a);
+  const ch07::QueryTile tile = Tile::Order::template tile_of<Tile>(blockIdx.x, a);
   return listed_row(lists, masks, tile.head, tile.first_query / Tile::Br);
 }
 
@@ -435,7 +436,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 /// For blocks of 64 queries and 64 keys: tiles of that size, with half as many queries per warp as for larger
 /// blocks.
 template <int d>
-struct SmallBlocks : FinalChoices<d> {
+struct SmallBlocks : ch07::FinalChoices<d> {
   static constexpr int kWarpRows = 16, Bc = 64;
 };
 

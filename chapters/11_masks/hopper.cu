@@ -21,6 +21,8 @@
 namespace fa::ch11 {
 namespace {
 
+using namespace ch09;
+using namespace hopper;
 using Shape = MaskedAttention::Shape;
 using Args = MaskedAttention::Args;
 

@@ -32,16 +32,18 @@
 #include "hopper_masks.cuh"
 #include "mask_mod.cuh"
 
-namespace fa::ch11 {
+namespace fa::ch11::hopper {
 
-using namespace ch09;
-using ch09::Place;
+using ch09::exponentials, ch09::first_query_of_head, ch09::init_barriers, ch09::issue_pv, ch09::issue_qk;
+using ch09::pack_p, ch09::query_tile, ch09::query_tiles, ch09::raise_maximum, ch09::scale_rows;
+using ch09::Place, ch09::Producer, ch09::QueryTile, ch09::SharedTiles, ch09::Turns;
+using ch09::step_in_turn, ch09::warpgroup_index;
 
 /// Two consumers at any head_dim: 128 queries, so that a block of 128 in a pattern is one tile. The rest is
 /// that of `final`.
 template <int d>
-struct ListedChoices : TileChoices {
-  static constexpr int kConsumers = 2, kQueryBuffers = 2, kStages = FinalChoices<d>::kStages;
+struct ListedChoices : ch09::TileChoices {
+  static constexpr int kConsumers = 2, kQueryBuffers = 2, kStages = ch09::FinalChoices<d>::kStages;
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 };
 
@@ -70,9 +72,10 @@ __device__ __forceinline__ QueryTile listed_query_tile(int n, const Attention<ty
 /// The producer: takes the next query tile, and copies the key tiles of its list. One thread. It leaves out
 /// query tiles that see nothing.
 template <class Tile>
-__device__ __forceinline__ void produce_listed(const Attention<typename Tile::T>& a, const TensorMaps& maps,
-                                               const Masks& masks, const TileLists& lists,
-                                               ListedTilesMemory<Tile>& s, int* counter) {
+__device__ __forceinline__ void produce_listed(const Attention<typename Tile::T>& a,
+                                               const ch09::TensorMaps& maps, const Masks& masks,
+                                               const TileLists& lists, ListedTilesMemory<Tile>& s,
+                                               int* counter) {
   Producer<Tile> producer{maps, s.tiles};
   const int tiles = query_tiles<Tile>(a);
   for (int n = blockIdx.x; n < tiles;) {
@@ -124,15 +127,15 @@ struct PartialTile {
   int first_cleared;  ///< the row of V from which on values are set to zero
 
   /// Asks. @param tile  the queries' head and first row    @param keys  of the sequence
-  __device__ __forceinline__ PartialTile(const Consumer<Tile>& consumer, const Masks& masks, QueryTile tile,
-                                         int keys, int key_tile) {
+  __device__ __forceinline__ PartialTile(const ch09::Consumer<Tile>& consumer, const Masks& masks,
+                                         QueryTile tile, int keys, int key_tile) {
     const int first_key = key_tile * Tile::Bc;
     hidden = KnownMasks(masks, tile.head, keys)
                  .template hidden_keys<Tile::Bc>(tile.first_query + consumer.warp_row, first_key);
     first_cleared = first_row_to_clear<Tile::Bc>(masks, keys, first_key);
   }
   /// Clears the values that the next P V must not see. All consumers call it for the same tile.
-  __device__ __forceinline__ void clear_values(Consumer<Tile>& consumer) const {
+  __device__ __forceinline__ void clear_values(ch09::Consumer<Tile>& consumer) const {
     if (first_cleared == Tile::Bc) return;
     constexpr int kThreads = 128 * Tile::kConsumers;
     consumer.v.wait_full(consumer.s.v_ring);
@@ -146,7 +149,7 @@ struct PartialTile {
 /// step_in_turn() of chapter 09 for a partial tile. The questions come before the turn, while the other
 /// warpgroup multiplies.
 template <class Tile>
-__device__ __forceinline__ void partial_step_in_turn(Consumer<Tile>& consumer,
+__device__ __forceinline__ void partial_step_in_turn(ch09::Consumer<Tile>& consumer,
                                                      const Turns<Tile::kConsumers>& turn,
                                                      const ListedTilesMemory<Tile>& s, const Masks& masks,
                                                      QueryTile tile, int keys) {
@@ -179,8 +182,8 @@ __device__ __forceinline__ void partial_step_in_turn(Consumer<Tile>& consumer,
 /// the next query tile is issued with the last P V of this one.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
-    listed_attention(Attention<typename Tile::T> a, const __grid_constant__ TensorMaps maps, Masks masks,
-                     TileLists lists, int* counter) {
+    listed_attention(Attention<typename Tile::T> a, const __grid_constant__ ch09::TensorMaps maps,
+                     Masks masks, TileLists lists, int* counter) {
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<ListedTilesMemory<Tile>*>(smem);
   static_assert(Tile::kQueryBuffers == 2);
@@ -192,7 +195,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x / 32 == 1) store_what_sees_nothing<Tile>(a, masks, lists);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Consumer<Tile> consumer(a, s.tiles, warpgroup - 1);
+    ch09::Consumer<Tile> consumer(a, s.tiles, warpgroup - 1);
     const Turns<Tile::kConsumers> turn{consumer.index};
     consumer.q.wait_full(s.tiles.q_ring);
     QueryTile tile = s.tiles.query_tile[0];
@@ -254,4 +257,4 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   }
 }
 
-}  // namespace fa::ch11
+}  // namespace fa::ch11::hopper

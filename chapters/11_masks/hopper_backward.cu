@@ -25,6 +25,8 @@
 namespace fa::ch11 {
 namespace {
 
+using namespace ch10;
+using namespace hopper;
 using Shape = MaskedAttention::Shape;
 using Args = MaskedAttention::Args;
 

@@ -30,10 +30,12 @@
 #include "hopper_masks.cuh"
 #include "mask_mod.cuh"
 
-namespace fa::ch11 {
+namespace fa::ch11::hopper {
 
-using namespace ch10;
 using ch09::Place;
+using ch10::add_to_sums, ch10::decoupled_step, ch10::head_dim, ch10::init_barriers, ch10::load_keys;
+using ch10::Backward, ch10::KeyTile, ch10::KeyTileMemory, ch10::QueryWalk;
+using ch10::load_query_tile, ch10::multiply_last_ds, ch10::warpgroup_index;
 
 /// A query tile, as the producer tells the consumers.
 struct ListedQueries {
@@ -55,7 +57,7 @@ struct __align__(1024) ListedKeyTileMemory {
 template <class Tile>
 struct ListedProducer {
   const Backward<typename Tile::T>& a;
-  const TensorMaps& maps;
+  const ch10::TensorMaps& maps;
   const Masks& masks;
   const TileLists& lists;
   ListedKeyTileMemory<Tile>& s;
@@ -104,7 +106,7 @@ struct ListedProducer {
 
 /// Sets keys that do not exist in their sequence to zero, and their values, once they have landed.
 template <class Tile>
-__device__ __forceinline__ void clear_keys(Consumer<Tile>& consumer, const Masks& masks,
+__device__ __forceinline__ void clear_keys(ch10::Consumer<Tile>& consumer, const Masks& masks,
                                            int keys_of_sequence) {
   const int first_row = first_row_to_clear<Tile::Bc>(masks, keys_of_sequence, consumer.keys.first_key);
   if (first_row == Tile::Bc) return;
@@ -128,7 +130,7 @@ struct ListedStep {
 
 /// For p_and_ds(): sets the scores of a partial tile to -inf that the masks hide.
 template <class Tile>
-__device__ __forceinline__ void hide_scores(Consumer<Tile>& consumer, const ListedStep<Tile>& step) {
+__device__ __forceinline__ void hide_scores(ch10::Consumer<Tile>& consumer, const ListedStep<Tile>& step) {
   if (step.number >= step.partial) return;
   const ListedQueries queries = step.s.queries[consumer.place.stage];
   KnownMasks(step.masks, queries.head, step.s.keys)
@@ -139,7 +141,7 @@ __device__ __forceinline__ void hide_scores(Consumer<Tile>& consumer, const List
 /// `decoupled` with the steps that lists name. Without any, K and V are not read.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
-    listed_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps, Masks masks,
+    listed_gradients(Backward<typename Tile::T> a, const __grid_constant__ ch10::TensorMaps maps, Masks masks,
                      TileLists lists) {
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<ListedKeyTileMemory<Tile>*>(smem);
@@ -154,7 +156,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     }
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Consumer<Tile> consumer(a, s.tiles, keys, warpgroup - 1);
+    ch10::Consumer<Tile> consumer(a, s.tiles, keys, warpgroup - 1);
     ptx::mbarrier_wait(&s.tiles.kv_full, 0);
     // The same for the whole warp: the shuffles tell the compiler, as in warpgroup_index().
     const int steps = __shfl_sync(kAllLanes, s.steps, 0), partial = __shfl_sync(kAllLanes, s.partial, 0);
@@ -178,4 +180,4 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   }
 }
 
-}  // namespace fa::ch11
+}  // namespace fa::ch11::hopper

@@ -15,7 +15,7 @@
 #include "device/tile.cuh"
 #include "mask_mod.cuh"
 
-namespace fa::ch11 {
+namespace fa::ch11::hopper {
 
 /// The list of a row of tiles: entries 0 to partial - 1 are partial tiles, those up to count - 1 full ones.
 struct ListEntries {
@@ -156,4 +156,4 @@ __device__ __forceinline__ void clear_rows(T* tile, int first_row, int thread, i
   }
 }
 
-}  // namespace fa::ch11
+}  // namespace fa::ch11::hopper
