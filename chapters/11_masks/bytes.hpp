@@ -9,8 +9,8 @@
 
 #include "attention/masked_attention.hpp"
 #include "attention/traffic.hpp"
-#include "block_mask.cuh"
 #include "list_buffers.hpp"
+#include "list_tiles.cuh"
 #include "mask_mod.cuh"
 #include "problem.cuh"
 
@@ -26,7 +26,7 @@ enum class Finds {
 /// A row of tiles in the masks of a list: for a query tile the key tiles, or for a key tile the query tiles.
 struct RowOfTiles {
   int list;
-  HeadMasks masks;
+  MaskMod masks;
   std::string kinds;  ///< of each tile: 'e'mpty, 'p'artial, 'f'ull
 
   std::int64_t count(char kind) const { return std::count(kinds.begin(), kinds.end(), kind); }
