@@ -110,10 +110,9 @@ __device__ __forceinline__ void store_operand(typename Tile::T* s, int query, co
     for (int step = 0; step < Tile::kScoreCols / 16; ++step) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const Coord element = element_of_a(threadIdx.x % 32, 2 * i);  // and the element to its right
+        const Coord pos = element_of_a(threadIdx.x % 32, 2 * i);  // and the element to its right
         *reinterpret_cast<std::uint32_t*>(
-            s + Tile::PRows::offset(16 * mi + element.row, query + 16 * step + element.col)) =
-            rA[mi][step][i];
+            s + Tile::PRows::offset(16 * mi + pos.row, query + 16 * step + pos.col)) = rA[mi][step][i];
       }
     }
   }
