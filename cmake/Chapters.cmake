@@ -85,7 +85,7 @@ endfunction()
 # fa_add_chapter([SOURCES <source>...] [HOPPER <source>...] [KERNELS_OF <NN>...] [ARCHITECTURE <minimum>]
 #                [HARNESS <target>] [MAIN <target>] [LIBRARIES <target>...]): for chapters/NN_name/CMakeLists.txt.
 # SOURCES: kernels that chapter.cu does not include. HOPPER: the same, compiled for sm_90a. KERNELS_OF: the other chapters
-# whose kernels these sources include, as "NN_name/kernel.cuh". ARCHITECTURE: 80 if the kernels do not compile for GPUs before
+# whose kernels these sources include, as "NN_name/kernel.cuh"; 11::hopper: those in namespace ch11::hopper. ARCHITECTURE: 80 if the kernels do not compile for GPUs before
 # sm_80. HARNESS: the part of the harness that the chapter needs, if not all of it, so that no other is built. LIBRARIES: what
 # else it needs. MAIN: what has main(), for a program that is more
 # than kernels of one GPU; it makes no library. Defines

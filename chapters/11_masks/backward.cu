@@ -12,16 +12,17 @@
 #include "08_backward/fp32.cuh"
 #include "attention/dispatch.cuh"
 #include "backward.cuh"
-#include "block_mask.cuh"
 #include "bytes.hpp"
 #include "device/launch.cuh"
 #include "list_buffers.hpp"
+#include "list_tiles.cuh"
 #include "problem.cuh"
 #include "sizes.cuh"
 
 namespace fa::ch11 {
 namespace {
 
+using namespace ch08;
 using Shape = MaskedAttention::Shape;
 using Args = MaskedAttention::Args;
 
@@ -117,7 +118,7 @@ void launch_gradients(const Args& a, cudaStream_t stream) {
         using Rows = std::conditional_t<decltype(dense)::value, Dense<Tile>, Tile>;
         if constexpr (Kernel::kFinds == Finds::kListed) {
           using Mods = typename Kernel::Mods;
-          const TileLists lists = make_lists<QueriesOfKeys<Tile>>(lists_of<Kernel>(), a, stream);
+          const BlockMask lists = make_lists<QueriesOfKeys<Tile>>(lists_of<Kernel>(), a, stream);
           launch(sparse_gradients<Rows, Mods>,
                  lists.order ? grid_of_rows(lists, kv_heads, Tile::kBlocksPerSm) : blocks, Tile::kThreads,
                  Tile::kSharedBytes, stream, b, masks, lists, bind<Mods>(a));

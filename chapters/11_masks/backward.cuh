@@ -35,8 +35,11 @@
 
 namespace fa::ch11 {
 
-using namespace ch08;  // the pieces of chapter 08's kernels: all but their walk over the query tiles, and
-                       // their masks
+// The pieces of chapter 08's kernels: all but their walk over the query tiles, and their masks.
+using ch08::add_dq, ch08::add_dv_and_dk, ch08::cols_of, ch08::ds_from_dp, ch08::mma_nn, ch08::mma_nt;
+using ch08::Backward, ch08::Fragments, ch08::KeyBlock, ch08::KeyTileMemory, ch08::Operand, ch08::PartnerOf;
+using ch08::probabilities, ch08::store_dk_and_dv, ch08::store_operand, ch08::to_operand;
+using ch08::QueryTile, ch08::QueryWalk;
 
 // --- the query tiles of a key tile -------------------------------------------------------------------------
 
@@ -53,7 +56,7 @@ __device__ __forceinline__ float* sums_of_dq(const Backward<typename Tile::T>& a
   return a.dq_sum + (std::size_t(head) * padded_queries + first_query) * ch08::cols_of<Tile>(a);
 }
 
-/// Of all query tiles those that are not empty. Each thread asks for the kind of every tile.
+/// The query tiles that are not empty. Each thread computes the kind of every tile.
 template <class Tile>
 struct VisibleQueries : QueryWalk<Tile> {
   const Masks& masks;
@@ -73,8 +76,8 @@ struct VisibleQueries : QueryWalk<Tile> {
  private:
   __device__ __forceinline__ void skip_empty() {
     while (!this->done()) {
-      const HeadMasks of_head = masks.of(head_of(*this, masks));
-      kind = masks.kind(of_head, this->first_query(), Tile::Br, first_key, Tile::Bc);
+      const MaskMod head_mask = masks.of(head_of(*this, masks));
+      kind = masks.kind(head_mask, this->first_query(), Tile::Br, first_key, Tile::Bc);
       if (kind != TileKind::kEmpty) return;
       QueryWalk<Tile>::next();
     }
@@ -87,37 +90,37 @@ struct ListedQueryTiles : QueryWalk<Tile> {
   const Backward<typename Tile::T>& a;
   const KeyBlock<Tile>& block;
   const Masks& masks;
-  const TileLists& lists;
+  const BlockMask& block_mask;
   bool partial = true;  ///< whether the current tile is
 
-  /// Without an order, no row is given: the first list is read like the others. With a row, dropout at
+  /// Without an order, no row is given: the first list is read like the next ones. With a row, dropout at
   /// head_dim 128 took 3 % longer.
   __device__ __forceinline__ ListedQueryTiles(const Backward<typename Tile::T>& attention,
                                               const KeyBlock<Tile>& keys, const Masks& all,
-                                              const TileLists& visited)
-      : QueryWalk<Tile>(attention, keys), a(attention), block(keys), masks(all), lists(visited) {
+                                              const BlockMask& visited)
+      : QueryWalk<Tile>(attention, keys), a(attention), block(keys), masks(all), block_mask(visited) {
     --this->head;
     next_list();
   }
-  /// @param at  the row of the first head that shares the key tile
+  /// @param row  that of the first head that shares the key tile
   __device__ __forceinline__ ListedQueryTiles(const Backward<typename Tile::T>& attention,
                                               const KeyBlock<Tile>& keys, const Masks& all,
-                                              const TileLists& visited, const ListedRow& at)
-      : QueryWalk<Tile>(attention, keys), a(attention), block(keys), masks(all), lists(visited) {
-    if (at.partial() == 0 && a.heads != a.kv_heads) {
+                                              const BlockMask& visited, const BlockMaskRow& row)
+      : QueryWalk<Tile>(attention, keys), a(attention), block(keys), masks(all), block_mask(visited) {
+    if (row.partial() == 0 && a.heads != a.kv_heads) {
       next_list();
     } else {
-      partial = at.partial() > 0;
-      begin(list(), partial ? at.partial() : at.full());
-      this->tile = at.first;
-      if (at.first < 0) this->head = this->end_head;
+      partial = row.partial() > 0;
+      begin(list(), partial ? row.partial() : row.full());
+      this->tile = row.first;
+      if (row.first < 0) this->head = this->end_head;
     }
   }
   __device__ __forceinline__ void next() {
     if (++entry == end) {
       next_list();
     } else {
-      this->tile = lists.tiles[entry];
+      this->tile = block_mask.tiles[entry];
     }
   }
 
@@ -125,11 +128,11 @@ struct ListedQueryTiles : QueryWalk<Tile> {
   unsigned entry = 0, end = 0;  ///< of all lists: the current one, and the one after the last of this list
 
   __device__ __forceinline__ std::size_t list() const {
-    return lists.at(masks, head_of(*this, masks), block.first_key / Tile::Bc);
+    return block_mask.index_of(masks, head_of(*this, masks), block.first_key / Tile::Bc);
   }
   /// Goes to the first of the partial or the full tiles of a list. @param count  of these
   __device__ __forceinline__ void begin(std::size_t list, int count) {
-    entry = unsigned(list * lists.most) + (partial ? 0 : lists.most - count);
+    entry = unsigned(list * block_mask.most) + (partial ? 0 : block_mask.most - count);
     end = entry + count;
   }
   /// Goes to the first tile of the next list that has any.
@@ -141,9 +144,9 @@ struct ListedQueryTiles : QueryWalk<Tile> {
         this->head -= a.heads / a.kv_heads;  // to the first head that shares the key tile
       }
       const std::size_t list = this->list();
-      begin(list, lists.count(list, partial));
+      begin(list, block_mask.count(list, partial));
     } while (entry == end);
-    this->tile = lists.tiles[entry];
+    this->tile = block_mask.tiles[entry];
   }
 };
 
@@ -151,13 +154,13 @@ struct ListedQueryTiles : QueryWalk<Tile> {
 
 /// The scores of a warp's keys and of kScoreCols queries: fragments C, transposed.
 template <class Tile>
-using Scores = Fragments<Tile, Tile::kScoreCols>;
+using TransposedScores = Fragments<Tile, Tile::kScoreCols>;
 
 /// A warp's part of dK or dV.
 template <class Tile>
 using KeyGradient = Fragments<Tile, Tile::kCols>;
 
-/// What a block has throughout.
+/// The parts of a block that its steps share.
 template <class Tile>
 struct BackwardBlock {
   const Backward<typename Tile::T>& a;
@@ -194,17 +197,17 @@ __device__ __forceinline__ void load_keys(const KeyTileMemory<Tile>& s, const Ba
 
 // --- elements ----------------------------------------------------------------------------------------------
 
-/// A bit for each element that a lane holds of Scores<Tile>: bit_of(mi, ni, i) for rS[mi][ni][i]. Even
-/// queries come first.
+/// A bit for each element that a lane holds of TransposedScores<Tile>: bit_of(mi, ni, i) for rS[mi][ni][i].
+/// Even queries come first.
 using Bits = std::uint32_t;
 inline constexpr Bits kAllBits = ~Bits(0);
 __device__ constexpr int bit_of(int mi, int ni, int i) { return 16 * (i % 2) + 4 * ni + 2 * mi + i / 2; }
 
-/// Which elements exist: those whose query sees their key. Rows are keys, columns are queries. Asks for each
-/// element.
+/// Which elements exist: those whose query sees their key. Rows are keys, columns are queries. Evaluates all
+/// masks for each element.
 /// @param first_query, first_key  of the fragments
 template <class Tile>
-__device__ __forceinline__ Bits visible(const Masks& masks, const HeadMasks& of_head, int first_query,
+__device__ __forceinline__ Bits visible(const Masks& masks, const MaskMod& head_mask, int first_query,
                                         int first_key) {
   constexpr int kRows = 2 * Tile::kRowFragments;
   static_assert(Tile::kRowFragments <= 2 && Tile::kScoreCols <= 32, "32 bits");
@@ -220,7 +223,7 @@ __device__ __forceinline__ Bits visible(const Masks& masks, const HeadMasks& of_
       const Token query = masks.query(first_query + 8 * ni + lane % 4 * 2 + odd);
 #pragma unroll
       for (int row = 0; row < kRows; ++row) {
-        bits |= Bits(of_head.sees(query, keys[row])) << bit_of(row / 2, ni, row % 2 * 2 + odd);
+        bits |= Bits(head_mask.sees(query, keys[row])) << bit_of(row / 2, ni, row % 2 * 2 + odd);
       }
     }
   }
@@ -229,7 +232,7 @@ __device__ __forceinline__ Bits visible(const Masks& masks, const HeadMasks& of_
 
 /// Elements without a bit become 0.
 template <class Tile>
-__device__ __forceinline__ void keep(Scores<Tile>& r, Bits bits) {
+__device__ __forceinline__ void keep(TransposedScores<Tile>& r, Bits bits) {
 #pragma unroll
   for (int mi = 0; mi < Tile::kRowFragments; ++mi) {
 #pragma unroll
@@ -242,10 +245,11 @@ __device__ __forceinline__ void keep(Scores<Tile>& r, Bits bits) {
   }
 }
 
-/// ch08::probabilities() of the elements that exist. P of the others is 0, even if LSE = -inf.
+/// ch08::probabilities() of the elements that exist. P is 0 where an element does not exist, even if LSE =
+/// -inf.
 /// @param sLse  LSE of the first query
 template <class Tile>
-__device__ __forceinline__ void existing_probabilities(Scores<Tile>& rS, const float* sLse,
+__device__ __forceinline__ void existing_probabilities(TransposedScores<Tile>& rS, const float* sLse,
                                                        const Backward<typename Tile::T>& a, Bits exist) {
   probabilities<Tile>(rS, sLse, without_end(a), 0, 0);
   keep<Tile>(rS, exist);
@@ -257,7 +261,7 @@ __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
                                          const BackwardBlock<Tile>& block, const QueryTile<Tile>& tile,
                                          int query, Bits exist, int, const NoMods&) {
   constexpr int d = Tile::kHeadDim;
-  Scores<Tile> rP, rdS;
+  TransposedScores<Tile> rP, rdS;
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
   existing_probabilities<Tile>(rP, tile.lse + query, block.a, exist);
   to_operand<Tile>(p, rP);
@@ -289,9 +293,10 @@ __device__ __forceinline__ Bits draw_transposed(const Dropout& dropout, int head
 /// @param rdA     dA^T = V dO^T
 /// @param sDelta  D of the first query
 template <class Tile>
-__device__ __forceinline__ void dropped_operands(Operand<Tile>& p, Operand<Tile>& ds, const Scores<Tile>& rP,
-                                                 const Scores<Tile>& rdA, Bits kept, const float* sDelta,
-                                                 const Dropout& dropout) {
+__device__ __forceinline__ void dropped_operands(Operand<Tile>& p, Operand<Tile>& ds,
+                                                 const TransposedScores<Tile>& rP,
+                                                 const TransposedScores<Tile>& rdA, Bits kept,
+                                                 const float* sDelta, const Dropout& dropout) {
   using T = typename Tile::T;
 #pragma unroll
   for (int ni = 0; ni < Tile::kScoreCols / 8; ++ni) {
@@ -315,7 +320,7 @@ __device__ __forceinline__ void dropped_operands(Operand<Tile>& p, Operand<Tile>
 
 /// The same with dropout: P^T o M and dS^T / s.
 ///
-/// With Z, which is 1 / (1 - p) for the elements of P that are kept and 0 for the others, O = (P o Z) V. So
+/// With Z, which is 1 / (1 - p) for the elements of P that are kept and 0 for the rest, O = (P o Z) V. So
 ///
 ///   dV = (P o Z)^T dO    dP = (dO V^T) o Z    dS = P o (dP - D)
 ///
@@ -328,7 +333,7 @@ __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
                                          const Mods<NoScoreMods, WithDropout>& mods) {
   const Dropout& dropout = mods.dropout.dropout;
   constexpr int d = Tile::kHeadDim;
-  Scores<Tile> rP, rdA;
+  TransposedScores<Tile> rP, rdA;
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
   existing_probabilities<Tile>(rP, tile.lse + query, block.a, exist);
   mma_nt<Tile>(rdA, block.s.v + block.keys.warp_key * d, tile.d_o + query * d);
@@ -338,13 +343,14 @@ __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
   block.partner.pass_p(query, p);
 }
 
-/// From products q.k to P^T, rounded, as operand. What remains in rS is P^T o f', not rounded. Both are 0
+/// From products q.k to P^T, rounded, as operand. P^T o f' remains in rS, not rounded. Both are 0
 /// where an element does not exist.
 /// @param sLse  LSE of the first query     @param first_key  of the warp
 template <class Tile>
-__device__ __forceinline__ void modified_probabilities(Operand<Tile>& p, Scores<Tile>& rS, const float* sLse,
-                                                       float scale, const ScoreMod& score_mod,
-                                                       int first_query, int first_key, Bits exist) {
+__device__ __forceinline__ void modified_probabilities(Operand<Tile>& p, TransposedScores<Tile>& rS,
+                                                       const float* sLse, float scale,
+                                                       const ScoreMod& score_mod, int first_query,
+                                                       int first_key, Bits exist) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int ni = 0; ni < Tile::kScoreCols / 8; ++ni) {
@@ -378,7 +384,7 @@ __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
   const ScoreMod score_mod = mods.score_mods.of(head);
   constexpr int d = Tile::kHeadDim;
   const int first_query = tile.first_query + query, first_key = block.keys.first_key + block.keys.warp_key;
-  Scores<Tile> rP, rdS;
+  TransposedScores<Tile> rP, rdS;
   mma_nt<Tile>(rP, block.s.k + block.keys.warp_key * d, tile.q + query * d);
   modified_probabilities<Tile>(p, rP, tile.lse + query, block.a.scale, score_mod, first_query, first_key,
                                exist);
@@ -443,7 +449,8 @@ __device__ __forceinline__ void add_masked_tile(KeyGradient<Tile>& rdV, KeyGradi
   }
 }
 
-/// A warp asks for the kind of its own share first, and for each score only if that is partial.
+/// A warp computes the kind of its share first, and evaluates the masks for each score only if that is
+/// partial.
 template <class Tile, class Make>
 __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGradient<Tile>& rdK,
                                                  const BackwardBlock<Tile>& block,
@@ -453,8 +460,8 @@ __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGrad
   for (int n = 0; n < Tile::kScoreSteps; ++n) {
     const int query = block.keys.query(n);
     const int first_query = tile.first_query + query, first_key = block.keys.first_key + block.keys.warp_key;
-    const HeadMasks of_head = masks.of(head);
-    const TileKind kind = masks.kind(of_head, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows);
+    const MaskMod head_mask = masks.of(head);
+    const TileKind kind = masks.kind(head_mask, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows);
     Operand<Tile> p = {}, ds = {};
     if (kind == TileKind::kEmpty) {  // zeros for the other warps
       block.partner.pass_p(query, p);
@@ -462,7 +469,7 @@ __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGrad
       continue;
     }
     Bits exist = kAllBits;
-    if (kind == TileKind::kPartial) exist = visible<Tile>(masks, of_head, first_query, first_key);
+    if (kind == TileKind::kPartial) exist = visible<Tile>(masks, head_mask, first_query, first_key);
     make(p, ds, query, exist);
     store_ds(block, query, ds);
     add_dv_and_dk(rdV, rdK, p, ds, block.keys, tile, query);
@@ -471,7 +478,7 @@ __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGrad
 
 // --- masked_everywhere -------------------------------------------------------------------------------------
 
-/// Visits all query tiles and asks for every score whether it exists.
+/// Visits all query tiles and evaluates all masks for every score.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     masked_gradients(Backward<typename Tile::T> given, Masks masks) {
@@ -557,7 +564,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
 // --- three_kinds -------------------------------------------------------------------------------------------
 
-/// Asks for no score of a full tile. In a partial one, each warp first asks for its own rectangle.
+/// Evaluates no mask in a full tile. In a partial one, each warp first computes the kind of its share.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     three_kinds_gradients(Backward<typename Tile::T> given, Masks masks) {
@@ -620,8 +627,9 @@ __device__ __forceinline__ void scale_gradient(KeyGradient<Tile>& r, float facto
 /// The row of the key tile that a block computes, if there is an order. Otherwise blocks count through the
 /// key tiles.
 template <class Mods>
-__device__ __forceinline__ HeadRow key_row_of_block(const TileLists& lists, const Masks& masks, int group) {
-  if constexpr (Mods::kLongestFirst) return row_of_block(lists, masks, group);
+__device__ __forceinline__ HeadRow key_row_of_block(const BlockMask& block_mask, const Masks& masks,
+                                                    int group) {
+  if constexpr (Mods::kLongestFirst) return row_of_block(block_mask, masks, group);
   return {};
 }
 template <class Tile, class Mods>
@@ -632,16 +640,16 @@ __device__ __forceinline__ KeyBlock<Tile> key_block(const Backward<typename Tile
 template <class Mods, class Tile>
 __device__ __forceinline__ auto listed_query_tiles(const Backward<typename Tile::T>& a,
                                                    const KeyBlock<Tile>& keys, const Masks& masks,
-                                                   const TileLists& lists, const HeadRow& row) {
+                                                   const BlockMask& block_mask, const HeadRow& row) {
   using Walk = ListedQueryTiles<Tile>;
   if constexpr (Mods::kLongestFirst) {
-    return Walk(a, keys, masks, lists, row);
+    return Walk(a, keys, masks, block_mask, row);
   } else {
-    return Walk(a, keys, masks, lists);
+    return Walk(a, keys, masks, block_mask);
   }
 }
 
-/// Visits the listed query tiles: the partial ones of all heads in a loop that asks, then the full ones in a
+/// Visits the listed query tiles: the partial ones of all heads in a loop with masks, then the full ones in a
 /// loop without masks. There, a step is straight code: where branches meet, the compiler prepares no product
 /// before those above have ended.
 ///
@@ -650,15 +658,15 @@ __device__ __forceinline__ auto listed_query_tiles(const Backward<typename Tile:
 ///   HBM     and reads its lists
 template <class Tile, class Mods>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
-    sparse_gradients(Backward<typename Tile::T> given, Masks masks, TileLists lists, Mods mods) {
+    sparse_gradients(Backward<typename Tile::T> given, Masks masks, BlockMask block_mask, Mods mods) {
   const Backward<typename Tile::T> a = without_mask(given);
-  const HeadRow row = key_row_of_block<Mods>(lists, masks, a.heads / a.kv_heads);
+  const HeadRow row = key_row_of_block<Mods>(block_mask, masks, a.heads / a.kv_heads);
   const KeyBlock<Tile> keys = key_block<Tile, Mods>(a, row);
   extern __shared__ float4 smem[];
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
-  auto walk = listed_query_tiles<Mods>(a, keys, masks, lists, row);
+  auto walk = listed_query_tiles<Mods>(a, keys, masks, block_mask, row);
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
   if (!walk.done()) s.load_queries(0, a, walk);

@@ -18,13 +18,16 @@
 #include "bytes.hpp"
 #include "deterministic.hpp"
 #include "device/launch.cuh"
+#include "dropped.cuh"
 #include "forward.cuh"
 #include "harness/chapter.hpp"
 #include "hopper.hpp"
 #include "list_buffers.hpp"
 #include "pass.hpp"
 #include "problem.cuh"
+#include "score_mod.cuh"
 #include "sizes.cuh"
+#include "sparse_attention.cuh"
 
 namespace fa {
 using namespace ch11;
@@ -95,7 +98,7 @@ void launch_forward(const Args& a, cudaStream_t stream) {
       with_tiles<Kernel, T, d, dense>(a.size_of_blocks, [&]<class Tile>(std::type_identity<Tile>) {
         const dim3 blocks = unsigned(tiles(a.seq_q, Tile::Br) * heads);
         if constexpr (kHasLists<Kernel>) {
-          const TileLists lists = make_lists<KeysOfQueries<Tile>>(lists_of<Kernel>(), a, stream);
+          const BlockMask lists = make_lists<KeysOfQueries<Tile>>(lists_of<Kernel>(), a, stream);
           launch(sparse_attention<Tile, Mods>,
                  lists.order ? grid_of_rows(lists, heads, Tile::kBlocksPerSm) : blocks, Tile::kThreads,
                  Tile::kSharedBytes, stream, attention, masks, lists, mods);

@@ -20,6 +20,7 @@
 namespace fa::ch11 {
 namespace {
 
+using namespace ch08;
 using Shape = MaskedAttention::Shape;
 using Args = MaskedAttention::Args;
 
@@ -57,8 +58,9 @@ void launch_gradients(const Args& a, cudaStream_t stream) {
         using Rows = std::conditional_t<decltype(dense)::value, Dense<Keys>, Keys>;
         using WithRows = ListedGradientTiles<Queries, Rows>;
         const unsigned blocks = blocks_of_head<Tile>(int(a.heads / a.kv_heads), key_lists, query_lists);
-        launch(listed_gradients<WithRows>, dim3(blocks, unsigned(a.batch * a.kv_heads) + Tile::kHeadsAhead),
-               Tile::kThreads, Tile::kSharedBytes, stream, b, masks_of(a), key_lists, query_lists);
+        launch(deterministic_gradients<WithRows>,
+               dim3(blocks, unsigned(a.batch * a.kv_heads) + Tile::kHeadsAhead), Tile::kThreads,
+               Tile::kSharedBytes, stream, b, masks_of(a), key_lists, query_lists);
       });
     });
   });

@@ -16,7 +16,7 @@
 
 namespace fa::ch11 {
 
-/// What dropout says of the 32 elements that two answers of Philox decide: bit Dropout::place() is for an
+/// Which of the 32 elements that two answers of Philox decide are kept: bit Dropout::place() is for an
 /// element of the first answer, 16 bits further up for one of the second.
 __device__ __forceinline__ std::uint32_t kept_by(const Dropout& dropout, const uint4& first,
                                                  const uint4& second) {
@@ -52,7 +52,7 @@ struct Kept {
   }
 };
 
-/// Draws for a slice. Of each 32 keys, a lane holds 32 elements of P, which two calls of Philox decide: one
+/// Draws for a slice. A lane holds 32 elements of P for each 32 keys. Two calls of Philox decide these: one
 /// for its even columns, one for its odd ones.
 /// @param head  counts through all batches     @param first_query, first_key  of the warp and of the slice
 template <class Tile>
@@ -113,9 +113,6 @@ __device__ __forceinline__ void multiply_pv(ch07::Accumulators<Tile>& acc, const
   }
 }
 
-/// All of P is kept.
-struct AllKept {};
-
 /// O of the elements that are kept is a sum of fewer: scaled up, its expectation is that of all.
 template <class Tile>
 __device__ __forceinline__ void scale(ch07::Accumulators<Tile>& acc, float by) {
@@ -129,7 +126,7 @@ __device__ __forceinline__ void scale(ch07::Accumulators<Tile>& acc, float by) {
   }
 }
 
-/// What is dropped of P, passed to a kernel by value.
+/// Dropout of P, passed to a kernel by value.
 struct WithDropout {
   Dropout dropout;
 
@@ -137,7 +134,7 @@ struct WithDropout {
   struct OfWarp {
     const Dropout& dropout;
     int head, first_query;
-    /// What is kept of the slice that begins at a key.
+    /// Draws for the slice that begins at a key.
     __device__ __forceinline__ Kept<Tile> operator()(int first_key) const {
       return draw<Tile>(dropout, head, first_query, first_key);
     }
@@ -149,30 +146,13 @@ struct WithDropout {
   __device__ __forceinline__ OfWarp<Tile> of_warp(int head, int first_query) const {
     return {dropout, head, first_query};
   }
-  /// A number that is the same in all lanes: the shuffle tells the compiler so, and fewer registers are
-  /// spilled.
+  /// A number that is the same in all lanes. The shuffle shows the compiler that it is, and fewer registers
+  /// are spilled.
   __device__ __forceinline__ static int same_in_warp(int x) { return __shfl_sync(kAllLanes, x, 0); }
   /// By what an element of P is multiplied before P V.
   __device__ __forceinline__ float factor(int head, int query, int key) const {
     return dropout.keeps(head, query, key) ? dropout.scale : 0.0f;
   }
-};
-
-/// Nothing is dropped.
-struct NoDropout {
-  NoDropout() = default;
-  NoDropout(const Dropout&) {}  // so that mods of either kind are bound alike
-  template <class Tile>
-  struct OfWarp {
-    __device__ __forceinline__ AllKept operator()(int) const { return {}; }
-    __device__ __forceinline__ void scale(ch07::Accumulators<Tile>&) const {}
-  };
-  template <class Tile>
-  __device__ __forceinline__ OfWarp<Tile> of_warp(int, int) const {
-    return {};
-  }
-  __device__ __forceinline__ static int same_in_warp(int x) { return x; }
-  __device__ __forceinline__ float factor(int, int, int) const { return 1.0f; }
 };
 
 }  // namespace fa::ch11

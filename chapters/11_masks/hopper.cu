@@ -9,18 +9,20 @@
 
 #include "09_hopper/tensor_maps.cuh"
 #include "attention/dispatch.cuh"
-#include "block_mask.cuh"
+#include "bytes.hpp"
 #include "device/launch.cuh"
 #include "hopper.cuh"
 #include "hopper.hpp"
-#include "hopper_bytes.hpp"
 #include "list_buffers.hpp"
+#include "list_tiles.cuh"
 #include "problem.cuh"
 #include "sizes.cuh"
 
 namespace fa::ch11 {
 namespace {
 
+using namespace ch09;
+using namespace hopper;
 using Shape = MaskedAttention::Shape;
 using Args = MaskedAttention::Args;
 
@@ -38,7 +40,7 @@ void launch_forward(const Args& a, cudaStream_t stream) {
   with_compiled<AllSizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     using Tile = ForwardTiles<T, d>;
     const Masks masks = masks_of(a);
-    const TileLists lists = make_lists<KeysOfQueries<Tile>>(kKeyTiles, a, stream);
+    const BlockMask lists = make_lists<KeysOfQueries<Tile>>(kKeyTiles, a, stream);
     const auto attention = a.as<T>();
     int* counter = a.buffer<int>("queue");
     FA_CUDA_CHECK(cudaMemsetAsync(counter, 0, sizeof(int), stream));
@@ -50,38 +52,21 @@ void launch_forward(const Args& a, cudaStream_t stream) {
 
 template <class Tile>
 Traffic traffic(const Shape& shape) {
+  using Of = KeysOfQueries<Tile>;
   const Masks masks = masks_of(shape);
-  const int rows = int((shape.seq_q - 1) / Tile::Br + 1), cols = int((shape.seq_k - 1) / Tile::Bc + 1);
-  const int lists = masks.lists(int(shape.batch));
+  const int rows = Of::rows(masks), lists = masks.lists(int(shape.batch));
   const std::int64_t heads = shape.batch * shape.heads, heads_of_list = heads / lists;
-  std::int64_t keys = 0, visited = 0;  // of one head of each list
-  std::int64_t query_tiles_read = 0, queries = 0;
-  hopper::Asked asked;
-  for (int list = 0; list < lists; ++list) {
-    const hopper::HeadReads reads(masks, masks.head_of_list(list));
-    for (int row = 0; row < rows; ++row) {
-      const int first_query = row * Tile::Br;
-      asked.add(reads.of_list(cols, [&](int first, int end) {
-        return Rect{masks.queries(first_query, Tile::Br),
-                    masks.keys(first * Tile::Bc, (end - first) * Tile::Bc)};
-      }));
-      const std::int64_t visited_before = visited;
-      for (int col = 0; col < cols; ++col) {
-        const int first_key = col * Tile::Bc;
-        const TileKind kind = masks.kind(reads.masks(), first_query, Tile::Br, first_key, Tile::Bc);
-        if (kind == TileKind::kEmpty) continue;
-        ++visited;
-        keys += std::min<std::int64_t>(Tile::Bc, shape.seq_k - first_key);
-        if (kind == TileKind::kFull) continue;
-        for (int query = first_query; query < first_query + Tile::Br; query += 16) {
-          for (int key = first_key; key < first_key + Tile::Bc; key += 64)
-            asked.add(reads.of_share(false, query, key), heads_of_list);
-        }
-      }
-      if (visited == visited_before) continue;
-      ++query_tiles_read;
-      queries += std::min<std::int64_t>(Tile::Br, shape.seq_q - first_query);
-    }
+  std::int64_t keys = 0, visited = 0, partial = 0, query_tiles_read = 0,
+               queries = 0;  // of a head of each list
+  int query_tile = 0;
+  for (const RowOfTiles& row : rows_of_tiles<Of>(masks, shape.batch)) {
+    const int first_query = query_tile++ % rows * Tile::Br;
+    if (row.visited() == 0) continue;
+    keys += row.tokens(Tile::Bc, masks.seq_k);
+    visited += row.visited();
+    partial += row.count('p');
+    ++query_tiles_read;
+    queries += std::min(Tile::Br, masks.seq_q - first_query);
   }
   const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype)), q = heads * shape.seq_q;
   const std::int64_t query_tiles = heads * rows, all_lists = std::int64_t(lists) * rows;
@@ -92,10 +77,11 @@ Traffic traffic(const Shape& shape) {
   of["o"] = {.write_bytes = q * row};
   of["lse"] = {.write_bytes = q * 4};
   of["queue"] = {.read_bytes = 4 * query_tiles, .write_bytes = 4 * query_tiles};
-  // Both counts of a row: the producer reads them, and the warp that looks for query tiles that see nothing.
+  // Both counts of a row: the producer reads them, and the warp that handles query tiles that see nothing.
   const ListReads reads = {.listed = 0, .tiles = visited * heads_of_list, .counts = 2 * 2 * query_tiles};
   add_lists(traffic, kKeyTiles, lists, rows, visited, reads);
-  add_masks(traffic, masks, asked, all_lists + query_tiles_read * heads_of_list);
+  add_masks(traffic, masks, all_lists + query_tiles_read * heads_of_list,
+            all_lists + partial * heads_of_list);
   return traffic;
 }
 

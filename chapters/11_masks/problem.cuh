@@ -11,6 +11,7 @@
 #include "attention/masked_attention.hpp"
 #include "mask_mod.cuh"
 #include "mods.cuh"
+#include "score_mod.cuh"
 
 namespace fa::ch11 {
 
@@ -56,7 +57,7 @@ bool is_dense(const MaskedAttention::Args& a) {
 
 /// For formulas. The shape must outlive the result.
 inline Masks masks_of(const MaskedShape& shape) {
-  const BlockMask* blocks = shape.block_mask.get();
+  const BlockPattern* blocks = shape.block_mask.get();
   return {.heads = int(shape.heads),
           .seq_q = int(shape.seq_q),
           .seq_k = int(shape.seq_k),
