@@ -8,7 +8,6 @@
 #include "attention/masked_attention.hpp"
 #include "attention/traffic.hpp"
 #include "mask_mod.cuh"
-#include "problem.cuh"
 
 namespace fa::ch11::hopper {
 

@@ -2,6 +2,7 @@
 /// What sparse_attention() and sparse_gradients() do to scores and to P, besides masks.
 #pragma once
 
+#include <tuple>
 #include <type_traits>
 
 #include "dropped.cuh"
@@ -24,6 +25,9 @@ struct Mods {
 using NoMods = Mods<NoScoreMods, NoDropout>;
 /// For a pattern of blocks, and lengths that are multiples of its blocks: a tile is a block or a part of one.
 using OnlyBlocks = Mods<NoScoreMods, NoDropout, true>;
+
+/// Those that have a variant.
+using AllMods = std::tuple<NoMods, OnlyBlocks, Mods<NoScoreMods, WithDropout>, Mods<ScoreMods, NoDropout>>;
 
 /// Without dropout, P V is that of chapter 07.
 template <class Tile>
