@@ -131,8 +131,8 @@ __device__ __forceinline__ void store(const Accumulators<Tile>& acc, const Block
               [&](int row, int col, float o) { sO[Tile::Rows::offset(row, col)] = T(o); });
   // EXERCISE 2: Store the warp's kWarpRows x d numbers from sO to gO, as far as they exist. Each lane stores 16 bytes at a time.
   __syncwarp();  // every lane has written its elements of the rows
-  for (int at = lane * kChunk; at < Tile::kWarpRows * d; at += 32 * kChunk) {
-    const int row = at / d, col = at % d;
+  for (int element = lane * kChunk; element < Tile::kWarpRows * d; element += 32 * kChunk) {
+    const int row = element / d, col = element % d;
     if (first_query + row >= a.seq_q || col >= a.head_dim) continue;
     *reinterpret_cast<uint4*>(gO[first_query + row] + col) =
         *reinterpret_cast<const uint4*>(sO + Tile::Rows::offset(row, col));

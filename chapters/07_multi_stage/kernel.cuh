@@ -238,13 +238,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     wait_and_prefetch();
 #pragma unroll 1
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
-      const int first_key = tile * Bc + key, at = stage * Tile::kTile + key * d;
+      const int first_key = tile * Bc + key, slice = stage * Tile::kTile + key * d;
       if (first_key >= seen_by_warp) continue;  // hidden from all rows of the warp
       Scores<Tile> rS = {};
-      multiply_qk<Tile>(rS, rQ, sK + at);
+      multiply_qk<Tile>(rS, rQ, sK + slice);
       if (first_key + kSlice > seen_by_all) mask<Tile>(rS, a, first_query, first_key);
       rescale<Tile>(acc, rS, block.factor);
-      multiply_pv<Tile>(acc, rS, sV + at, block.factor);
+      multiply_pv<Tile>(acc, rS, sV + slice, block.factor);
     }
     stage = (stage + 1) % kStages;
   }
@@ -252,11 +252,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     wait_and_prefetch();
 #pragma unroll
     for (int key = Bc - kSlice; key >= 0; key -= kSlice) {
-      const int at = stage * Tile::kTile + key * d;
+      const int slice = stage * Tile::kTile + key * d;
       Scores<Tile> rS = {};
-      multiply_qk<Tile>(rS, rQ, sK + at);
+      multiply_qk<Tile>(rS, rQ, sK + slice);
       rescale<Tile>(acc, rS, block.factor);
-      multiply_pv<Tile>(acc, rS, sV + at, block.factor);
+      multiply_pv<Tile>(acc, rS, sV + slice, block.factor);
     }
     stage = (stage + 1) % kStages;
   }

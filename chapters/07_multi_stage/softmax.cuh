@@ -55,10 +55,10 @@ struct QueryFragments {
 
   __device__ __forceinline__ void load(std::uint32_t (&q)[Tile::kRowTiles][4], int step) const {
     const Coord from = row_for_a(threadIdx.x % 32);
-    const int at = Tile::Rows::offset(from.row, from.col);
+    const int offset = Tile::Rows::offset(from.row, from.col);
 #pragma unroll
     for (int mi = 0; mi < Tile::kRowTiles; ++mi)
-      ldmatrix(q[mi], sQ + Tile::Rows::advance(at, 16 * mi, 16 * step));
+      ldmatrix(q[mi], sQ + Tile::Rows::advance(offset, 16 * mi, 16 * step));
   }
 
   /// The fragments of columns 16 * step to 16 * step + 15.
@@ -96,13 +96,13 @@ template <class Tile>
 __device__ __forceinline__ void multiply_qk_step(Scores<Tile>& rS, const QueryFragments<Tile>& rQ,
                                                  const typename Tile::T* sK, int step) {
   const Coord from = row_for_b(threadIdx.x % 32);
-  const int at = Tile::Rows::offset(from.row, from.col);
+  const int offset = Tile::Rows::offset(from.row, from.col);
   std::uint32_t q[Tile::kRowTiles][4];
   rQ.get(q, step);
 #pragma unroll
   for (int ni = 0; ni < Tile::kSlice / 8; ni += 2) {
     std::uint32_t k[4];  // 16 keys, 16 columns
-    ldmatrix(k, sK + Tile::Rows::advance(at, 8 * ni, 16 * step));
+    ldmatrix(k, sK + Tile::Rows::advance(offset, 8 * ni, 16 * step));
 #pragma unroll
     for (int mi = 0; mi < Tile::kRowTiles; ++mi) {
       mma<typename Tile::T>(rS[mi][ni], q[mi], {k[0], k[1]});
@@ -179,7 +179,7 @@ __device__ __forceinline__ void multiply_pv(Accumulators<Tile>& acc, const Score
                                             const typename Tile::T* sV, float factor) {
   using T = typename Tile::T;
   const Coord from = row_for_a(threadIdx.x % 32);
-  const int at = Tile::Rows::offset(from.row, from.col);
+  const int offset = Tile::Rows::offset(from.row, from.col);
 #pragma unroll
   for (int step = 0; step < Tile::kSlice / 16; ++step) {
     std::uint32_t p[Tile::kRowTiles][4];  // two fragments C are one fragment A
@@ -198,7 +198,7 @@ __device__ __forceinline__ void multiply_pv(Accumulators<Tile>& acc, const Score
 #pragma unroll
     for (int ni = 0; ni < Tile::kHeadDim / 8; ni += 2) {
       std::uint32_t v[4];  // 16 keys, 16 columns
-      ldmatrix_transposed(v, sV + Tile::Rows::advance(at, 16 * step, 8 * ni));
+      ldmatrix_transposed(v, sV + Tile::Rows::advance(offset, 16 * step, 8 * ni));
 #pragma unroll
       for (int mi = 0; mi < Tile::kRowTiles; ++mi) {
         mma<T>(acc.o[mi][ni], p[mi], {v[0], v[1]});

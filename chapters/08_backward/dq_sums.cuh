@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(Tile::kThreads) convert_dq(Backward<typename T
   const int head = tile / tiles, first_query = tile % tiles * Tile::Br;
   const float* sums = a.dq_sum + size_t(tile) * (Tile::Br * a.head_dim);
   const auto dq = a.rows_of_query_head(a.dq, a.dq_strides, head);
-  const auto exists = [&](Coord at) { return first_query + at.row < a.seq_q && at.col < a.head_dim; };
+  const auto exists = [&](Coord pos) { return first_query + pos.row < a.seq_q && pos.col < a.head_dim; };
 #pragma unroll
   for (int mi = 0; mi < Tile::kDqRowFragments; ++mi) {
 #pragma unroll
@@ -111,10 +111,10 @@ __global__ void __launch_bounds__(Tile::kThreads) convert_dq(Backward<typename T
         }
       }
       transpose_in_quad(x);  // now this lane has 8 columns of one row
-      Coord at = element_of_dq<Tile>(mi, ni + lane % 4 / 2, lane % 2 * 2);
-      at.col -= lane % 4 * 2;
-      if (exists(at)) {
-        auto* to = reinterpret_cast<float*>(dq[first_query + at.row] + at.col);
+      Coord pos = element_of_dq<Tile>(mi, ni + lane % 4 / 2, lane % 2 * 2);
+      pos.col -= lane % 4 * 2;
+      if (exists(pos)) {
+        auto* to = reinterpret_cast<float*>(dq[first_query + pos.row] + pos.col);
         store_float4(
             to, {__uint_as_float(x[0]), __uint_as_float(x[1]), __uint_as_float(x[2]), __uint_as_float(x[3])});
       }

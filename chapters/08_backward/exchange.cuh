@@ -43,12 +43,12 @@ struct Partner {
                                                   const QueryTile<Tile>& tile) const {
     static_assert(Tile::Br == 2 * Tile::kScoreCols);
     const int query = (1 - part) * Tile::kScoreCols;  // the other warp's first query
-    const int at = query * Tile::kHeadDim + part * Tile::kCols;
+    const int offset = query * Tile::kHeadDim + part * Tile::kCols;
     Operand<Tile> other;  // its P^T, then its dS^T
     load_operand<Tile>(other, p, query);
-    mma_nn<Tile>(rdV, other, tile.d_o + at);
+    mma_nn<Tile>(rdV, other, tile.d_o + offset);
     load_operand<Tile>(other, ds, query);
-    mma_nn<Tile>(rdK, other, tile.q + at);
+    mma_nn<Tile>(rdK, other, tile.q + offset);
   }
 };
 

@@ -71,13 +71,13 @@ __device__ __forceinline__ void mma_nn(Fragments<Tile, Tile::kCols>& rC, const O
   using T = typename Tile::T;
   using Rows = typename Tile::Rows;
   const Coord from = row_for_a(threadIdx.x % 32);
-  const int at = Rows::offset(from.row, from.col);
+  const int offset = Rows::offset(from.row, from.col);
 #pragma unroll
   for (int step = 0; step < Tile::kScoreCols / 16; ++step) {
 #pragma unroll
     for (int ni = 0; ni < Tile::kCols / 16; ++ni) {
       std::uint32_t b[4];
-      ldmatrix_transposed(b, sB + Rows::advance(at, 16 * step, 16 * ni));
+      ldmatrix_transposed(b, sB + Rows::advance(offset, 16 * step, 16 * ni));
 #pragma unroll
       for (int mi = 0; mi < Tile::kRowFragments; ++mi) mma_16_columns<T>(rC[mi] + 2 * ni, rA[mi][step], b);
     }
@@ -110,9 +110,9 @@ __device__ __forceinline__ void store_operand(typename Tile::T* s, int query, co
     for (int step = 0; step < Tile::kScoreCols / 16; ++step) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const Coord at = element_of_a(threadIdx.x % 32, 2 * i);  // and the element to its right
+        const Coord pos = element_of_a(threadIdx.x % 32, 2 * i);  // and the element to its right
         *reinterpret_cast<std::uint32_t*>(
-            s + Tile::PRows::offset(16 * mi + at.row, query + 16 * step + at.col)) = rA[mi][step][i];
+            s + Tile::PRows::offset(16 * mi + pos.row, query + 16 * step + pos.col)) = rA[mi][step][i];
       }
     }
   }
@@ -121,12 +121,12 @@ __device__ __forceinline__ void store_operand(typename Tile::T* s, int query, co
 template <class Tile>
 __device__ __forceinline__ void load_operand(Operand<Tile>& rA, const typename Tile::T* s, int query) {
   const Coord from = row_for_a(threadIdx.x % 32);
-  const int at = Tile::PRows::offset(from.row, query + from.col);
+  const int offset = Tile::PRows::offset(from.row, query + from.col);
 #pragma unroll
   for (int mi = 0; mi < Tile::kRowFragments; ++mi) {
 #pragma unroll
     for (int step = 0; step < Tile::kScoreCols / 16; ++step) {
-      ldmatrix(rA[mi][step], s + Tile::PRows::advance(at, 16 * mi, 16 * step));
+      ldmatrix(rA[mi][step], s + Tile::PRows::advance(offset, 16 * mi, 16 * step));
     }
   }
 }

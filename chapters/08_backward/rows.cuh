@@ -63,8 +63,8 @@ __device__ __forceinline__ void store_rows(HeadRows<typename Tile::T> g, typenam
     }
   }
   __syncwarp();  // the warp has stored all its rows
-  for (int at = lane * kChunk; at < Tile::kWarpRows * kCols; at += 32 * kChunk) {
-    const int row = at / kCols, col = at % kCols;
+  for (int element = lane * kChunk; element < Tile::kWarpRows * kCols; element += 32 * kChunk) {
+    const int row = element / kCols, col = element % kCols;
     if (first + row < end && first_col + col < cols) {
       *reinterpret_cast<uint4*>(g[first + row] + first_col + col) =
           *reinterpret_cast<const uint4*>(s + Tile::Rows::offset(row, col));
@@ -159,11 +159,11 @@ __device__ __forceinline__ void store_dk_and_dv(const Backward<typename Tile::T>
                                                 const Fragments<Tile, Tile::kCols>& rdK,
                                                 const Fragments<Tile, Tile::kCols>& rdV) {
   const int first_key = block.first_key + block.warp_key, first_col = block.part * Tile::kCols;
-  const int at = block.warp_key * Tile::kHeadDim + first_col;
+  const int offset = block.warp_key * Tile::kHeadDim + first_col;
   const auto gdK = a.rows_of(a.dk, a.dk_strides, block.batch, block.kv_head);
   const auto gdV = a.rows_of(a.dv, a.dv_strides, block.batch, block.kv_head);
-  store_rows<Tile>(gdK, s.k + at, rdK, a.scale, first_key, a.seq_k, first_col, a.head_dim);
-  store_rows<Tile>(gdV, s.v + at, rdV, 1.0f, first_key, a.seq_k, first_col, a.head_dim);
+  store_rows<Tile>(gdK, s.k + offset, rdK, a.scale, first_key, a.seq_k, first_col, a.head_dim);
+  store_rows<Tile>(gdV, s.v + offset, rdV, 1.0f, first_key, a.seq_k, first_col, a.head_dim);
 }
 
 }  // namespace fa::ch08

@@ -110,9 +110,9 @@ __device__ __forceinline__ void add_dv_and_dk(Fragments<Tile, Tile::kCols>& rdV,
                                               Fragments<Tile, Tile::kCols>& rdK, const Operand<Tile>& p,
                                               const Operand<Tile>& ds, const KeyBlock<Tile>& block,
                                               const QueryTile<Tile>& tile, int query) {
-  const int at = query * Tile::kHeadDim + block.part * Tile::kCols;
-  mma_nn<Tile>(rdV, p, tile.d_o + at);
-  mma_nn<Tile>(rdK, ds, tile.q + at);
+  const int offset = query * Tile::kHeadDim + block.part * Tile::kCols;
+  mma_nn<Tile>(rdV, p, tile.d_o + offset);
+  mma_nn<Tile>(rdK, ds, tile.q + offset);
 }
 
 // --- dK and dV ---------------------------------------------------------------------------------------------

@@ -17,11 +17,11 @@
 #include "08_backward/fp32.cuh"
 #include "attention/launch.hpp"
 #include "backward.cuh"
-#include "block_mask.cuh"
 #include "bytes.hpp"
 #include "deterministic.cuh"
 #include "device/launch.cuh"
 #include "launch.hpp"
+#include "list_tiles.cuh"
 
 namespace fa::ch11 {
 namespace {
@@ -97,7 +97,7 @@ void launch_gradients(const Args& a, cudaStream_t stream) {
       const Masks masks = masks_of(a);
       using Rows = std::conditional_t<dense, Dense<Tile>, Tile>;
       if constexpr (Step::kFinds == Finds::kListed) {
-        const TileLists lists = make_lists<QueriesOfKeys<Tile>>(lists_of<Step>(), a, stream);
+        const BlockMask lists = make_lists<QueriesOfKeys<Tile>>(lists_of<Step>(), a, stream);
         launch_tiles<Rows>(sparse_gradients<Rows, Mods>, grid_of<Tile>(lists, a.batch * a.kv_heads), stream,
                            b, masks, lists, bind<Mods>(a));
       } else {

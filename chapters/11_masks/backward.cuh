@@ -56,7 +56,7 @@ __device__ __forceinline__ float* sums_of_dq(const Backward<typename Tile::T>& a
   return a.dq_sum + (std::size_t(head) * padded_queries + first_query) * ch08::cols_of<Tile>(a);
 }
 
-/// Of all query tiles those that are not empty. Each thread asks for the kind of every tile.
+/// Of all query tiles those that are not empty. Each thread computes the kind of every tile.
 template <class Tile>
 struct VisibleQueries : QueryWalk<Tile> {
   const Masks& masks;
@@ -76,8 +76,8 @@ struct VisibleQueries : QueryWalk<Tile> {
  private:
   __device__ __forceinline__ void skip_empty() {
     while (!this->done()) {
-      const HeadMasks of_head = masks.of(head_of(*this, masks));
-      kind = masks.kind(of_head, this->first_query(), Tile::Br, first_key, Tile::Bc);
+      const MaskMod head_mask = masks.of(head_of(*this, masks));
+      kind = masks.kind(head_mask, this->first_query(), Tile::Br, first_key, Tile::Bc);
       if (kind != TileKind::kEmpty) return;
       QueryWalk<Tile>::next();
     }
@@ -90,37 +90,37 @@ struct ListedQueryTiles : QueryWalk<Tile> {
   const Backward<typename Tile::T>& a;
   const KeyBlock<Tile>& block;
   const Masks& masks;
-  const TileLists& lists;
+  const BlockMask& block_mask;
   bool partial = true;  ///< whether the current tile is
 
   /// Without an order, no row is given: the first list is read like the others. With a row, dropout at
   /// head_dim 128 took 3 % longer.
   __device__ __forceinline__ ListedQueryTiles(const Backward<typename Tile::T>& attention,
                                               const KeyBlock<Tile>& keys, const Masks& all,
-                                              const TileLists& visited)
-      : QueryWalk<Tile>(attention, keys), a(attention), block(keys), masks(all), lists(visited) {
+                                              const BlockMask& visited)
+      : QueryWalk<Tile>(attention, keys), a(attention), block(keys), masks(all), block_mask(visited) {
     --this->head;
     next_list();
   }
-  /// @param at  the row of the first head that shares the key tile
+  /// @param row  that of the first head that shares the key tile
   __device__ __forceinline__ ListedQueryTiles(const Backward<typename Tile::T>& attention,
                                               const KeyBlock<Tile>& keys, const Masks& all,
-                                              const TileLists& visited, const ListedRow& at)
-      : QueryWalk<Tile>(attention, keys), a(attention), block(keys), masks(all), lists(visited) {
-    if (at.partial() == 0 && a.heads != a.kv_heads) {
+                                              const BlockMask& visited, const BlockMaskRow& row)
+      : QueryWalk<Tile>(attention, keys), a(attention), block(keys), masks(all), block_mask(visited) {
+    if (row.partial() == 0 && a.heads != a.kv_heads) {
       next_list();
     } else {
-      partial = at.partial() > 0;
-      begin(list(), partial ? at.partial() : at.full());
-      this->tile = at.first;
-      if (at.first < 0) this->head = this->end_head;
+      partial = row.partial() > 0;
+      begin(list(), partial ? row.partial() : row.full());
+      this->tile = row.first;
+      if (row.first < 0) this->head = this->end_head;
     }
   }
   __device__ __forceinline__ void next() {
     if (++entry == end) {
       next_list();
     } else {
-      this->tile = lists.tiles[entry];
+      this->tile = block_mask.tiles[entry];
     }
   }
 
@@ -128,11 +128,11 @@ struct ListedQueryTiles : QueryWalk<Tile> {
   unsigned entry = 0, end = 0;  ///< of all lists: the current one, and the one after the last of this list
 
   __device__ __forceinline__ std::size_t list() const {
-    return lists.at(masks, head_of(*this, masks), block.first_key / Tile::Bc);
+    return block_mask.index_of(masks, head_of(*this, masks), block.first_key / Tile::Bc);
   }
   /// Goes to the first of the partial or the full tiles of a list. @param count  of these
   __device__ __forceinline__ void begin(std::size_t list, int count) {
-    entry = unsigned(list * lists.most) + (partial ? 0 : lists.most - count);
+    entry = unsigned(list * block_mask.most) + (partial ? 0 : block_mask.most - count);
     end = entry + count;
   }
   /// Goes to the first tile of the next list that has any.
@@ -144,9 +144,9 @@ struct ListedQueryTiles : QueryWalk<Tile> {
         this->head -= a.heads / a.kv_heads;  // to the first head that shares the key tile
       }
       const std::size_t list = this->list();
-      begin(list, lists.count(list, partial));
+      begin(list, block_mask.count(list, partial));
     } while (entry == end);
-    this->tile = lists.tiles[entry];
+    this->tile = block_mask.tiles[entry];
   }
 };
 
@@ -203,11 +203,11 @@ using Bits = std::uint32_t;
 inline constexpr Bits kAllBits = ~Bits(0);
 __device__ constexpr int bit_of(int mi, int ni, int i) { return 16 * (i % 2) + 4 * ni + 2 * mi + i / 2; }
 
-/// Which elements exist: those whose query sees their key. Rows are keys, columns are queries. Asks for each
-/// element.
+/// Which elements exist: those whose query sees their key. Rows are keys, columns are queries. Evaluates all
+/// masks for each element.
 /// @param first_query, first_key  of the fragments
 template <class Tile>
-__device__ __forceinline__ Bits visible(const Masks& masks, const HeadMasks& of_head, int first_query,
+__device__ __forceinline__ Bits visible(const Masks& masks, const MaskMod& head_mask, int first_query,
                                         int first_key) {
   constexpr int kRows = 2 * Tile::kRowFragments;
   static_assert(Tile::kRowFragments <= 2 && Tile::kScoreCols <= 32, "32 bits");
@@ -223,7 +223,7 @@ __device__ __forceinline__ Bits visible(const Masks& masks, const HeadMasks& of_
       const Token query = masks.query(first_query + 8 * ni + lane % 4 * 2 + odd);
 #pragma unroll
       for (int row = 0; row < kRows; ++row) {
-        bits |= Bits(of_head.sees(query, keys[row])) << bit_of(row / 2, ni, row % 2 * 2 + odd);
+        bits |= Bits(head_mask.sees(query, keys[row])) << bit_of(row / 2, ni, row % 2 * 2 + odd);
       }
     }
   }
@@ -448,7 +448,8 @@ __device__ __forceinline__ void add_masked_tile(KeyGradient<Tile>& rdV, KeyGradi
   }
 }
 
-/// A warp asks for the kind of its own share first, and for each score only if that is partial.
+/// A warp computes the kind of its own share first, and evaluates the masks for each score only if that is
+/// partial.
 template <class Tile, class Make>
 __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGradient<Tile>& rdK,
                                                  const BackwardBlock<Tile>& block,
@@ -458,8 +459,8 @@ __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGrad
   for (int n = 0; n < Tile::kScoreSteps; ++n) {
     const int query = block.keys.query(n);
     const int first_query = tile.first_query + query, first_key = block.keys.first_key + block.keys.warp_key;
-    const HeadMasks of_head = masks.of(head);
-    const TileKind kind = masks.kind(of_head, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows);
+    const MaskMod head_mask = masks.of(head);
+    const TileKind kind = masks.kind(head_mask, first_query, Tile::kScoreCols, first_key, Tile::kWarpRows);
     Operand<Tile> p = {}, ds = {};
     if (kind == TileKind::kEmpty) {  // zeros for the other warps
       block.partner.pass_p(query, p);
@@ -467,7 +468,7 @@ __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGrad
       continue;
     }
     Bits exist = kAllBits;
-    if (kind == TileKind::kPartial) exist = visible<Tile>(masks, of_head, first_query, first_key);
+    if (kind == TileKind::kPartial) exist = visible<Tile>(masks, head_mask, first_query, first_key);
     make(p, ds, query, exist);
     store_ds(block, query, ds);
     add_dv_and_dk(rdV, rdK, p, ds, block.keys, tile, query);
@@ -476,7 +477,7 @@ __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGrad
 
 // --- masked_everywhere -------------------------------------------------------------------------------------
 
-/// Visits all query tiles and asks for every score whether it exists.
+/// Visits all query tiles and evaluates all masks for every score.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     masked_gradients(Backward<typename Tile::T> given, Masks masks) {
@@ -562,7 +563,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
 // --- three_kinds -------------------------------------------------------------------------------------------
 
-/// Asks for no score of a full tile. In a partial one, each warp first asks for its own rectangle.
+/// Evaluates no mask in a full tile. In a partial one, each warp first computes the kind of its own share.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     three_kinds_gradients(Backward<typename Tile::T> given, Masks masks) {
@@ -625,8 +626,9 @@ __device__ __forceinline__ void scale_gradient(KeyGradient<Tile>& r, float facto
 /// The row of the key tile that a block computes, if there is an order. Otherwise blocks count through the
 /// key tiles.
 template <class Mods>
-__device__ __forceinline__ HeadRow key_row_of_block(const TileLists& lists, const Masks& masks, int group) {
-  if constexpr (Mods::kLongestFirst) return row_of_block(lists, masks, group);
+__device__ __forceinline__ HeadRow key_row_of_block(const BlockMask& block_mask, const Masks& masks,
+                                                    int group) {
+  if constexpr (Mods::kLongestFirst) return row_of_block(block_mask, masks, group);
   return {};
 }
 template <class Tile, class Mods>
@@ -637,16 +639,16 @@ __device__ __forceinline__ KeyBlock<Tile> key_block(const Backward<typename Tile
 template <class Mods, class Tile>
 __device__ __forceinline__ auto listed_query_tiles(const Backward<typename Tile::T>& a,
                                                    const KeyBlock<Tile>& keys, const Masks& masks,
-                                                   const TileLists& lists, const HeadRow& row) {
+                                                   const BlockMask& block_mask, const HeadRow& row) {
   using Walk = ListedQueryTiles<Tile>;
   if constexpr (Mods::kLongestFirst) {
-    return Walk(a, keys, masks, lists, row);
+    return Walk(a, keys, masks, block_mask, row);
   } else {
-    return Walk(a, keys, masks, lists);
+    return Walk(a, keys, masks, block_mask);
   }
 }
 
-/// Visits the listed query tiles: the partial ones of all heads in a loop that asks, then the full ones in a
+/// Visits the listed query tiles: the partial ones of all heads in a loop with masks, then the full ones in a
 /// loop without masks. There, a step is straight code: where branches meet, the compiler prepares no product
 /// before those above have ended.
 ///
@@ -655,15 +657,15 @@ __device__ __forceinline__ auto listed_query_tiles(const Backward<typename Tile:
 ///   HBM     and reads its lists
 template <class Tile, class Mods>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
-    sparse_gradients(Backward<typename Tile::T> given, Masks masks, TileLists lists, Mods mods) {
+    sparse_gradients(Backward<typename Tile::T> given, Masks masks, BlockMask block_mask, Mods mods) {
   const Backward<typename Tile::T> a = without_mask(given);
-  const HeadRow row = key_row_of_block<Mods>(lists, masks, a.heads / a.kv_heads);
+  const HeadRow row = key_row_of_block<Mods>(block_mask, masks, a.heads / a.kv_heads);
   const KeyBlock<Tile> keys = key_block<Tile, Mods>(a, row);
   extern __shared__ float4 smem[];
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
-  auto walk = listed_query_tiles<Mods>(a, keys, masks, lists, row);
+  auto walk = listed_query_tiles<Mods>(a, keys, masks, block_mask, row);
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
   if (!walk.done()) s.load_queries(0, a, walk);

@@ -9,8 +9,8 @@
 
 #include "attention/masked_attention.hpp"
 #include "attention/traffic.hpp"
-#include "block_mask.cuh"
 #include "launch.hpp"
+#include "list_tiles.cuh"
 #include "mask_mod.cuh"
 
 namespace fa::ch11 {
@@ -18,7 +18,7 @@ namespace fa::ch11 {
 /// A row of tiles in the masks of a list: for a query tile the key tiles, or for a key tile the query tiles.
 struct RowOfTiles {
   int list;
-  HeadMasks masks;
+  MaskMod masks;
   std::string kinds;  ///< of each tile: 'e'mpty, 'p'artial, 'f'ull
 
   std::int64_t count(char kind) const { return std::count(kinds.begin(), kinds.end(), kind); }

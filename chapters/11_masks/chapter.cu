@@ -16,9 +16,12 @@
 #include "attention/launch.hpp"
 #include "bytes.hpp"
 #include "device/launch.cuh"
+#include "dropped.cuh"
 #include "forward.cuh"
 #include "harness/chapter.hpp"
 #include "launch.hpp"
+#include "score_mod.cuh"
+#include "sparse_attention.cuh"
 
 namespace fa {
 using namespace ch11;
@@ -75,7 +78,7 @@ void launch_forward(const Args& a, cudaStream_t stream) {
     const auto attention = a.as<T>();
     with_tiles<Step, T, d, dense>(a.size_of_blocks, [&]<class Tile>(std::type_identity<Tile>) {
       if constexpr (Step::kFinds == Finds::kListed) {
-        const TileLists lists = make_lists<KeysOfQueries<Tile>>(lists_of<Step>(), a, stream);
+        const BlockMask lists = make_lists<KeysOfQueries<Tile>>(lists_of<Step>(), a, stream);
         launch_tiles<Tile>(sparse_attention<Tile, Mods>, grid_of<Tile>(lists, a.batch * a.heads), stream,
                            attention, masks, lists, mods);
       } else {

@@ -159,21 +159,21 @@ struct LaneRows {
 
 /// dQ of a query tile, which stays on the chip: visits the listed key tiles, the partial ones, then the full
 /// ones.
-/// @param at    the query tile, which kThreads threads share
+/// @param row   the query tile, which kThreads threads share
 /// @param smem  kSharedBytes: Q and dO, two tiles of K and V
 template <class Tile>
 __device__ __forceinline__ void listed_query_gradients(const Backward<typename Tile::T>& given,
-                                                       const Masks& masks, const TileLists& lists,
-                                                       const HeadRow& at, float4* smem) {
+                                                       const Masks& masks, const BlockMask& block_mask,
+                                                       const HeadRow& row, float4* smem) {
   using T = typename Tile::T;
   constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kSlice = Tile::kSlice;
   const Backward<T> a = without_end(given);
-  const HeadMasks of_head = masks.of(at.head);
-  const int first_query = at.row * Tile::Br, thread = Tile::thread();
+  const MaskMod head_mask = masks.of(row.head);
+  const int first_query = row.row * Tile::Br, thread = Tile::thread();
   // Broadcast by lane 0, as in KeyBlock.
   const int warp_row = __shfl_sync(kAllLanes, thread / 32, 0) * Tile::kWarpRows;
   const int warp_query = first_query + warp_row;
-  const auto gK = a.k_rows(at.head), gV = a.v_rows(at.head);
+  const auto gK = a.k_rows(row.head), gV = a.v_rows(row.head);
 
   T* sQ = reinterpret_cast<T*>(smem);
   T* sdO = sQ + Tile::kQueryTile;
@@ -184,22 +184,22 @@ __device__ __forceinline__ void listed_query_gradients(const Backward<typename T
   const auto load_keys = [&](int tile, int stage) {
     if (tile >= 0) {
       const int at_stage = stage * Tile::kKeyTile;
-      copy_rows_async<Tile, Bc>(sK + at_stage, gK, tile * Bc, of_head.keys, a.head_dim, thread);
-      copy_rows_async<Tile, Bc>(sV + at_stage, gV, tile * Bc, of_head.keys, a.head_dim, thread);
+      copy_rows_async<Tile, Bc>(sK + at_stage, gK, tile * Bc, head_mask.keys, a.head_dim, thread);
+      copy_rows_async<Tile, Bc>(sV + at_stage, gV, tile * Bc, head_mask.keys, a.head_dim, thread);
     }
     cp_async_commit();
   };
-  const auto gdO = a.rows_of_query_head(a.d_o, a.d_o_strides, at.head);
-  copy_rows_async<Tile, Tile::Br>(sQ, a.q_rows(at.head), first_query, a.seq_q, a.head_dim, thread);
+  const auto gdO = a.rows_of_query_head(a.d_o, a.d_o_strides, row.head);
+  copy_rows_async<Tile, Tile::Br>(sQ, a.q_rows(row.head), first_query, a.seq_q, a.head_dim, thread);
   copy_rows_async<Tile, Tile::Br>(sdO, gdO, first_query, a.seq_q, a.head_dim, thread);
   cp_async_commit();
-  const RowsOfO<Tile> o(a, at.head, warp_query);
-  ListedTiles<> tiles(lists, masks, at);
-  int tile = at.first;
+  const RowsOfO<Tile> o(a, row.head, warp_query);
+  TilesOfRow<> tiles(block_mask, masks, row);
+  int tile = row.first;
   load_keys(tile, 0);
   cp_async_wait<1>();
   Tile::sync();  // Q and dO have landed
-  const LaneRows<Tile> rows(a, o, sdO + warp_row * d, at.head, warp_query);
+  const LaneRows<Tile> rows(a, o, sdO + warp_row * d, row.head, warp_query);
 
   Fragments<Tile, d> rdQ = {};
   int stage = 0;
@@ -224,11 +224,11 @@ __device__ __forceinline__ void listed_query_gradients(const Backward<typename T
 #pragma unroll 1
     for (int key = 0; key < Bc; key += kSlice) {
       const Rect share = {masks.queries(warp_query, Tile::kWarpRows), masks.keys(tile * Bc + key, kSlice)};
-      const TileKind kind = of_head.kind(share);
+      const TileKind kind = head_mask.kind(share);
       if (kind == TileKind::kEmpty) continue;
-      HiddenScores<Tile> mask_mod;
+      WarpMaskMod<Tile> mask_mod;
       if (kind == TileKind::kPartial)
-        mask_mod = hidden_part<Tile>(masks, of_head, WarpQueries<Tile>(masks, warp_query), share);
+        mask_mod = partial_mask_mod<Tile>(masks, head_mask, LaneQueries<Tile>(masks, warp_query), share);
       mask_mod.kind = kind;
       add_keys(key, mask_mod);
     }
@@ -246,7 +246,7 @@ __device__ __forceinline__ void listed_query_gradients(const Backward<typename T
     stage = 1 - stage;
   }
   Tile::sync();  // no warp reads Q any more, whose buffer is reused now
-  const auto gdQ = a.rows_of_query_head(a.dq, a.dq_strides, at.head);
+  const auto gdQ = a.rows_of_query_head(a.dq, a.dq_strides, row.head);
   store_rows<Tile>(gdQ, sQ + warp_row * d, rdQ, a.scale, warp_query, a.seq_q, 0, a.head_dim);
 }
 
@@ -282,14 +282,14 @@ struct PublishedQueries {
 ///   exchange them
 template <class Tile>
 __device__ __forceinline__ void listed_key_gradients(const Backward<typename Tile::T>& given,
-                                                     const Masks& masks, const TileLists& lists,
-                                                     const HeadRow& at, float4* smem) {
+                                                     const Masks& masks, const BlockMask& block_mask,
+                                                     const HeadRow& row, float4* smem) {
   const Backward<typename Tile::T> a = without_mask(given);
-  const KeyBlock<Tile> keys(a, at.head, at.row);
+  const KeyBlock<Tile> keys(a, row.head, row.row);
   const KeyTileMemory<Tile> s(smem);
   const PartnerOf<Tile> partner(s, keys);
   const BackwardBlock<Tile> block = {a, keys, s, partner};
-  ListedQueryTiles<Tile> walk(a, keys, masks, lists, at);
+  ListedQueryTiles<Tile> walk(a, keys, masks, block_mask, row);
   const PublishedQueries<Tile> queries = {a, s, walk};
   s.pad_columns(cols_of<Tile>(a));
   load_keys(s, a, keys, masks);
@@ -332,8 +332,8 @@ __device__ __forceinline__ void listed_key_gradients(const Backward<typename Til
 
 /// The blocks for a head of K and V. @param group  query heads that share it
 template <class Tile>
-__host__ __device__ unsigned blocks_of_head(int group, const TileLists& key_lists,
-                                            const TileLists& query_lists) {
+__host__ __device__ unsigned blocks_of_head(int group, const BlockMask& key_lists,
+                                            const BlockMask& query_lists) {
   return unsigned(group * key_lists.rows + Tile::kQueryTiles - 1) / Tile::kQueryTiles + query_lists.rows;
 }
 
@@ -351,8 +351,8 @@ __host__ __device__ unsigned blocks_of_head(int group, const TileLists& key_list
 /// @param key_lists, query_lists  for each query tile the key tiles, and the other way round
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
-    deterministic_gradients(Backward<typename Tile::T> a, Masks masks, TileLists key_lists,
-                            TileLists query_lists) {
+    deterministic_gradients(Backward<typename Tile::T> a, Masks masks, BlockMask key_lists,
+                            BlockMask query_lists) {
   using Queries = typename Tile::Queries;
   extern __shared__ float4 smem[];
   const int group = a.heads / a.kv_heads, kv_heads = int(gridDim.y) - Tile::kHeadsAhead, y = int(blockIdx.y);
@@ -366,8 +366,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   } else {
     const int kv_head = y - Tile::kHeadsAhead;
     if (kv_head < 0) return;
-    const HeadRow at = row_at(query_lists, masks, kv_head, int(blockIdx.x - of_queries), group);
-    listed_key_gradients<typename Tile::Keys>(a, masks, query_lists, at, smem);
+    const HeadRow row = row_at(query_lists, masks, kv_head, int(blockIdx.x - of_queries), group);
+    listed_key_gradients<typename Tile::Keys>(a, masks, query_lists, row, smem);
   }
 }
 

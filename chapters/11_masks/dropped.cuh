@@ -113,9 +113,6 @@ __device__ __forceinline__ void multiply_pv(ch07::Accumulators<Tile>& acc, const
   }
 }
 
-/// All of P is kept.
-struct AllKept {};
-
 /// O of the elements that are kept is a sum of fewer: scaled up, its expectation is that of all.
 template <class Tile>
 __device__ __forceinline__ void scale(ch07::Accumulators<Tile>& acc, float by) {
@@ -149,30 +146,13 @@ struct WithDropout {
   __device__ __forceinline__ OfWarp<Tile> of_warp(int head, int first_query) const {
     return {dropout, head, first_query};
   }
-  /// A number that is the same in all lanes: the shuffle tells the compiler so, and fewer registers are
-  /// spilled.
+  /// A number that is the same in all lanes. The shuffle shows the compiler that it is, and fewer registers
+  /// are spilled.
   __device__ __forceinline__ static int same_in_warp(int x) { return __shfl_sync(kAllLanes, x, 0); }
   /// By what an element of P is multiplied before P V.
   __device__ __forceinline__ float factor(int head, int query, int key) const {
     return dropout.keeps(head, query, key) ? dropout.scale : 0.0f;
   }
-};
-
-/// Nothing is dropped.
-struct NoDropout {
-  NoDropout() = default;
-  NoDropout(const Dropout&) {}  // so that mods of either kind are bound alike
-  template <class Tile>
-  struct OfWarp {
-    __device__ __forceinline__ AllKept operator()(int) const { return {}; }
-    __device__ __forceinline__ void scale(ch07::Accumulators<Tile>&) const {}
-  };
-  template <class Tile>
-  __device__ __forceinline__ OfWarp<Tile> of_warp(int, int) const {
-    return {};
-  }
-  __device__ __forceinline__ static int same_in_warp(int x) { return x; }
-  __device__ __forceinline__ float factor(int, int, int) const { return 1.0f; }
 };
 
 }  // namespace fa::ch11

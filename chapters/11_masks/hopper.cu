@@ -15,13 +15,13 @@
 #include "10_hopper_backward/sizes.cuh"
 #include "10_hopper_backward/tensor_maps.cuh"
 #include "attention/launch.hpp"
-#include "block_mask.cuh"
+#include "bytes.hpp"
 #include "device/divisor.cuh"
 #include "device/launch.cuh"
 #include "hopper.cuh"
 #include "hopper_backward.cuh"
-#include "hopper_bytes.hpp"
 #include "launch.hpp"
+#include "list_tiles.cuh"
 
 namespace fa::ch11 {
 namespace {
@@ -36,7 +36,7 @@ using ForwardTiles = ch09::HopperTiles<T, d, ListedChoices<d>>;
 void launch_forward(const Args& a, cudaStream_t stream) {
   select<AllSizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     using Tile = ForwardTiles<T, d>;
-    const TileLists lists = make_lists<KeysOfQueries<Tile>>(kKeyTiles, a, stream);
+    const BlockMask lists = make_lists<KeysOfQueries<Tile>>(kKeyTiles, a, stream);
     const auto attention = a.as<T>();
     int* counter = a.buffer<int>("queue");
     FA_CUDA_CHECK(cudaMemsetAsync(counter, 0, sizeof(int), stream));
@@ -48,38 +48,21 @@ void launch_forward(const Args& a, cudaStream_t stream) {
 
 template <class Tile>
 Traffic traffic_of_forward(const Shape& shape) {
+  using Of = KeysOfQueries<Tile>;
   const Masks masks = masks_of(shape);
-  const int rows = int((shape.seq_q - 1) / Tile::Br + 1), cols = int((shape.seq_k - 1) / Tile::Bc + 1);
-  const int lists = masks.lists(int(shape.batch));
+  const int rows = Of::rows(masks), lists = masks.lists(int(shape.batch));
   const std::int64_t heads = shape.batch * shape.heads, heads_of_list = heads / lists;
-  std::int64_t keys = 0, visited = 0;  // of one head of each list
-  std::int64_t query_tiles_read = 0, queries = 0;
-  hopper::Asked asked;
-  for (int list = 0; list < lists; ++list) {
-    const hopper::HeadReads reads(masks, masks.head_of_list(list));
-    for (int row = 0; row < rows; ++row) {
-      const int first_query = row * Tile::Br;
-      asked.add(reads.of_list(cols, [&](int first, int end) {
-        return Rect{masks.queries(first_query, Tile::Br),
-                    masks.keys(first * Tile::Bc, (end - first) * Tile::Bc)};
-      }));
-      const std::int64_t visited_before = visited;
-      for (int col = 0; col < cols; ++col) {
-        const int first_key = col * Tile::Bc;
-        const TileKind kind = masks.kind(reads.masks(), first_query, Tile::Br, first_key, Tile::Bc);
-        if (kind == TileKind::kEmpty) continue;
-        ++visited;
-        keys += std::min<std::int64_t>(Tile::Bc, shape.seq_k - first_key);
-        if (kind == TileKind::kFull) continue;
-        for (int query = first_query; query < first_query + Tile::Br; query += 16) {
-          for (int key = first_key; key < first_key + Tile::Bc; key += 64)
-            asked.add(reads.of_share(false, query, key), heads_of_list);
-        }
-      }
-      if (visited == visited_before) continue;
-      ++query_tiles_read;
-      queries += std::min<std::int64_t>(Tile::Br, shape.seq_q - first_query);
-    }
+  std::int64_t keys = 0, visited = 0, partial = 0, query_tiles_read = 0,
+               queries = 0;  // of a head of each list
+  int query_tile = 0;
+  for (const RowOfTiles& row : rows_of_tiles<Of>(masks, shape.batch)) {
+    const int first_query = query_tile++ % rows * Tile::Br;
+    if (row.visited() == 0) continue;
+    keys += row.tokens(Tile::Bc, masks.seq_k);
+    visited += row.visited();
+    partial += row.count('p');
+    ++query_tiles_read;
+    queries += std::min(Tile::Br, masks.seq_q - first_query);
   }
   const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype)), q = heads * shape.seq_q;
   const std::int64_t query_tiles = heads * rows, all_lists = std::int64_t(lists) * rows;
@@ -90,10 +73,11 @@ Traffic traffic_of_forward(const Shape& shape) {
   of["o"] = {.write_bytes = q * row};
   of["lse"] = {.write_bytes = q * 4};
   of["queue"] = {.read_bytes = 4 * query_tiles, .write_bytes = 4 * query_tiles};
-  // Both counts of a row: the producer reads them, and the warp that looks for query tiles that see nothing.
+  // Both counts of a row: the producer reads them, and the warp that handles query tiles that see nothing.
   const ListReads reads = {.listed = 0, .tiles = visited * heads_of_list, .counts = 2 * 2 * query_tiles};
   add_lists(traffic, kKeyTiles, lists, rows, visited, reads);
-  add_masks(traffic, masks, asked, all_lists + query_tiles_read * heads_of_list);
+  add_masks(traffic, masks, all_lists + query_tiles_read * heads_of_list,
+            all_lists + partial * heads_of_list);
   return traffic;
 }
 
@@ -129,7 +113,7 @@ void launch_backward(const Args& a, cudaStream_t stream) {
            b, ch10::BlocksOfHeads{Divisor(blocks), Divisor(b.heads)});
 
     using Unpadded = ch10::KeyTiles<T, Tile::kHeadDim>;
-    const TileLists lists = make_lists<QueriesOfKeys<Unpadded>>(kQueryTiles, a, stream);
+    const BlockMask lists = make_lists<QueriesOfKeys<Unpadded>>(kQueryTiles, a, stream);
     launch(listed_gradients<Tile>, unsigned(lists.rows * b.batch * b.kv_heads), Tile::kThreads,
            sizeof(ListedKeyTileMemory<Tile>), stream, b, maps, masks_of(a), lists);
 
@@ -141,56 +125,33 @@ void launch_backward(const Args& a, cudaStream_t stream) {
 
 template <class Tile>
 Traffic traffic_of_backward(const Shape& shape) {
+  using Of = QueriesOfKeys<Tile>;
   const Masks masks = masks_of(shape);
-  const int rows = int(tiles(shape.seq_k, Tile::Bc)), cols = int(tiles(shape.seq_q, Tile::Br));
-  const int lists = masks.lists(int(shape.batch));
+  const int rows = Of::rows(masks), cols = Of::most(masks), lists = masks.lists(int(shape.batch));
   const std::int64_t heads = shape.batch * shape.heads, group = shape.heads / shape.kv_heads;
-  std::int64_t listed = 0;  // what list_tiles() names
-  hopper::Asked asked;
-  for (int list = 0; list < lists; ++list) {
-    const hopper::HeadReads reads(masks, masks.head_of_list(list));
-    for (int row = 0; row < rows; ++row) {
-      asked.add(reads.of_list(cols, [&](int first, int end) {
-        return Rect{masks.queries(first * Tile::Br, (end - first) * Tile::Br),
-                    masks.keys(row * Tile::Bc, Tile::Bc)};
-      }));
-      for (int col = 0; col < cols; ++col)
-        listed +=
-            masks.kind(reads.masks(), col * Tile::Br, Tile::Br, row * Tile::Bc, Tile::Bc) != TileKind::kEmpty;
-    }
+  const std::int64_t heads_of_list = heads / lists;
+  std::int64_t listed = 0, queries = 0, partial = 0;  // of a head of each list
+  const std::vector<RowOfTiles> of_lists = rows_of_tiles<Of>(masks, shape.batch);
+  for (const RowOfTiles& row : of_lists) {
+    listed += row.visited();
+    queries += row.tokens(Tile::Br, masks.seq_q) * heads_of_list;
+    partial += row.count('p');
   }
-
-  std::int64_t tiles = 0, queries = 0, keys = 0, counts = 0;  // what the blocks read
+  std::int64_t keys = 0, counts = 0;  // what the blocks read
   for (int kv_head = 0; kv_head < shape.batch * shape.kv_heads; ++kv_head) {
     for (int row = 0; row < rows; ++row) {
-      const int first_key = row * Tile::Bc;
-      const std::int64_t tiles_before = tiles;
-      for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-        const hopper::HeadReads reads(masks, int(head));
-        for (int col = 0; col < cols; ++col) {
-          const int first_query = col * Tile::Br;
-          const TileKind kind = masks.kind(reads.masks(), first_query, Tile::Br, first_key, Tile::Bc);
-          if (kind == TileKind::kEmpty) continue;
-          ++tiles;
-          queries += std::min<std::int64_t>(Tile::Br, shape.seq_q - first_query);
-          if (kind == TileKind::kFull) continue;
-          for (int query = first_query; query < std::min(first_query + Tile::Br, int(shape.seq_q));
-               query += 64) {
-            for (int key = first_key; key < first_key + Tile::Bc; key += 16)
-              asked.add(reads.of_share(true, query, key));
-          }
-        }
-      }
-      counts += group;
-      if (tiles == tiles_before) continue;
-      counts += 2 * group;
-      keys += std::min<std::int64_t>(Tile::Bc, shape.seq_k - first_key);
+      bool visits = false;
+      for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
+        visits |= of_lists[std::size_t(masks.list_of(int(head)) * rows + row)].visited() > 0;
+      counts += visits ? 3 * group : group;
+      if (visits) keys += std::min(Tile::Bc, masks.seq_k - row * Tile::Bc);
     }
   }
 
   const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype)), q = heads * shape.seq_q;
   const std::int64_t kv = shape.batch * shape.kv_heads * shape.seq_k, padded = heads * cols * Tile::Br;
   const std::int64_t all_lists = std::int64_t(lists) * rows, blocks = shape.batch * shape.kv_heads * rows;
+  const std::int64_t tiles = listed * heads_of_list;
   const std::int64_t visited = tiles * Tile::Br, sums = (padded + visited) * shape.head_dim * 4;
   Traffic traffic;
   auto& of = traffic.tensors;
@@ -206,7 +167,7 @@ Traffic traffic_of_backward(const Shape& shape) {
   of["dq_sum"] = {.read_bytes = sums, .write_bytes = sums};  // set to zero before, read by the conversion
   const ListReads reads = {.listed = 0, .tiles = tiles, .counts = 2 * counts};
   add_lists(traffic, kQueryTiles, lists, rows, listed, reads);
-  add_masks(traffic, masks, asked, all_lists + blocks);
+  add_masks(traffic, masks, all_lists + blocks, all_lists + partial * heads_of_list);
   return traffic;
 }
 

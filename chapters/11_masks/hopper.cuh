@@ -1,14 +1,14 @@
 /// @file
 /// `compressed` on Hopper, forward: chapter 09's `final`, which copies what a list names.
 ///
-/// Tensors and masks as in kernel.cuh. The copy engine brings whole tiles: of keys after the length of their
-/// sequence, the values are read too, and set to zero on the chip.
+/// Tensors and masks as in sparse_attention.cuh. The copy engine brings whole tiles: of keys after the length
+/// of their sequence, the values are read too, and set to zero on the chip.
 ///
 ///   grid    as many blocks as multiprocessors; they take query tiles from a counter that starts at 0
 ///   block   Tile::kThreads: a producer warpgroup, and Tile::kConsumers for 64 queries each
 ///   shared  ListedTilesMemory<Tile>
 ///   HBM     reads the list of each query tile; if it names any tile, Q, and the keys and values of all that
-///           it names; of the masks what each warp asks about partial tiles; writes O and LSE
+///           it names; what masks read for partial tiles; writes O and LSE
 #pragma once
 
 #include <cuda_runtime.h>
@@ -47,13 +47,13 @@ struct ListedChoices : ch09::TileChoices {
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 };
 
-/// The list of a query tile, as the producer tells the consumers.
+/// The list of a query tile, which the producer writes for the consumers.
 struct ListedCounts {
   int partial, all;  ///< how many tiles it names: 1 or more
   int keys;          ///< of the sequence
 };
 
-/// The shared memory of a block: the tiles, and what the producer knows of them from the lists.
+/// The shared memory of a block: the tiles, and what the lists say of them.
 template <class Tile>
 struct __align__(1024) ListedTilesMemory {
   SharedTiles<Tile> tiles;
@@ -74,14 +74,14 @@ __device__ __forceinline__ QueryTile listed_query_tile(int n, const Attention<ty
 template <class Tile>
 __device__ __forceinline__ void produce_listed(const Attention<typename Tile::T>& a,
                                                const ch09::TensorMaps& maps, const Masks& masks,
-                                               const TileLists& lists, ListedTilesMemory<Tile>& s,
+                                               const BlockMask& block_mask, ListedTilesMemory<Tile>& s,
                                                int* counter) {
   Producer<Tile> producer{maps, s.tiles};
   const int tiles = query_tiles<Tile>(a);
   for (int n = blockIdx.x; n < tiles;) {
     const int next = gridDim.x + atomicAdd(counter, 1);  // its latency passes during the copies
     const QueryTile tile = listed_query_tile<Tile>(n, a);
-    const ListEntries list(lists, masks, tile.head, tile.first_query / Tile::Br);
+    const ListEntries list(block_mask, masks, tile.head, tile.first_query / Tile::Br);
     n = next;
     if (list.count == 0) continue;
     const int kv_head = a.kv_head(tile.head);
@@ -105,11 +105,11 @@ __device__ __forceinline__ void produce_listed(const Attention<typename Tile::T>
 /// The second warp of the producer warpgroup: O = 0 and LSE = -inf for query tiles that see nothing.
 template <class Tile>
 __device__ __forceinline__ void store_what_sees_nothing(const Attention<typename Tile::T>& a,
-                                                        const Masks& masks, const TileLists& lists) {
+                                                        const Masks& masks, const BlockMask& block_mask) {
   const int lane = threadIdx.x % 32, chunks = a.head_dim / 8;  // of a row: 16 bytes each
   for (int n = blockIdx.x; n < query_tiles<Tile>(a); n += gridDim.x) {
     const QueryTile tile = listed_query_tile<Tile>(n, a);
-    if (ListEntries(lists, masks, tile.head, tile.first_query / Tile::Br).count > 0) continue;
+    if (ListEntries(block_mask, masks, tile.head, tile.first_query / Tile::Br).count > 0) continue;
     const HeadRows<typename Tile::T> o = a.o_rows(tile.head);
     for (int row = 0; row < Tile::Br && tile.first_query + row < a.seq_q; ++row) {
       const int query = tile.first_query + row;
@@ -120,18 +120,18 @@ __device__ __forceinline__ void store_what_sees_nothing(const Attention<typename
   }
 }
 
-/// What a consumer must know of a partial tile.
+/// What a consumer does about masks in a partial tile.
 template <class Tile>
 struct PartialTile {
-  Hidden<Tile::Bc> hidden;
+  WgmmaMaskMod<Tile::Bc> mask_mod;
   int first_cleared;  ///< the row of V from which on values are set to zero
 
-  /// Asks. @param tile  the queries' head and first row    @param keys  of the sequence
+  /// Evaluates the masks. @param tile  the queries' head and first row    @param keys  of the sequence
   __device__ __forceinline__ PartialTile(const ch09::Consumer<Tile>& consumer, const Masks& masks,
                                          QueryTile tile, int keys, int key_tile) {
     const int first_key = key_tile * Tile::Bc;
-    hidden = KnownMasks(masks, tile.head, keys)
-                 .template hidden_keys<Tile::Bc>(tile.first_query + consumer.warp_row, first_key);
+    mask_mod = MasksOfHead(masks, tile.head, keys)
+                   .template of_queries<Tile::Bc>(tile.first_query + consumer.warp_row, first_key);
     first_cleared = first_row_to_clear<Tile::Bc>(masks, keys, first_key);
   }
   /// Clears the values that the next P V must not see. All consumers call it for the same tile.
@@ -146,7 +146,7 @@ struct PartialTile {
   }
 };
 
-/// step_in_turn() of chapter 09 for a partial tile. The questions come before the turn, while the other
+/// step_in_turn() of chapter 09 for a partial tile. The masks are evaluated before the turn, while the other
 /// warpgroup multiplies.
 template <class Tile>
 __device__ __forceinline__ void partial_step_in_turn(ch09::Consumer<Tile>& consumer,
@@ -165,7 +165,7 @@ __device__ __forceinline__ void partial_step_in_turn(ch09::Consumer<Tile>& consu
   turn.pass();
   ptx::wgmma_wait<1>(consumer.rS);
   consumer.k.release(consumer.s.k_ring);
-  partial.hidden.hide(consumer.rS);
+  partial.mask_mod(consumer.rS);
   float correction[2];
   const bool grew = raise_maximum<Tile>(consumer.state, correction, consumer.rS, consumer.factor);
   ptx::wgmma_wait<0>(consumer.rO);
@@ -178,12 +178,12 @@ __device__ __forceinline__ void partial_step_in_turn(ch09::Consumer<Tile>& consu
   pack_p<Tile>(consumer.rP, consumer.rS);
 }
 
-/// Partial tiles in a loop that asks, then full ones in the loop of chapter 09. As there, the first Q K^T of
+/// Partial tiles in a loop with masks, then full ones in the loop of chapter 09. As there, the first Q K^T of
 /// the next query tile is issued with the last P V of this one.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     listed_attention(Attention<typename Tile::T> a, const __grid_constant__ ch09::TensorMaps maps,
-                     Masks masks, TileLists lists, int* counter) {
+                     Masks masks, BlockMask block_mask, int* counter) {
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<ListedTilesMemory<Tile>*>(smem);
   static_assert(Tile::kQueryBuffers == 2);
@@ -191,8 +191,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
     ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
-    if (threadIdx.x / 32 == 0 && ptx::elect_sync()) produce_listed(a, maps, masks, lists, s, counter);
-    if (threadIdx.x / 32 == 1) store_what_sees_nothing<Tile>(a, masks, lists);
+    if (threadIdx.x / 32 == 0 && ptx::elect_sync()) produce_listed(a, maps, masks, block_mask, s, counter);
+    if (threadIdx.x / 32 == 1) store_what_sees_nothing<Tile>(a, masks, block_mask);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
     ch09::Consumer<Tile> consumer(a, s.tiles, warpgroup - 1);
@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       consumer.k.release(s.tiles.k_ring);
       if (counts.partial > 0) {
         const PartialTile<Tile> partial(consumer, masks, tile, counts.keys, key_tile);
-        partial.hidden.hide(consumer.rS);
+        partial.mask_mod(consumer.rS);
         partial.clear_values(consumer);
       }
       float correction[2];

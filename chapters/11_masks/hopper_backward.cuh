@@ -9,8 +9,7 @@
 ///   block   Tile::kThreads: a producer warpgroup and two consumers
 ///   shared  ListedKeyTileMemory<Tile>
 ///   HBM     reads the lists of the key tile, and K and V if they name any query tile; Q, dO, log2_sum and D
-///           of each query tile, and adds a whole tile to dq_sum; of the masks what each warp asks about
-///           partial tiles; writes dK and dV
+///           of each query tile, and adds a whole tile to dq_sum; what masks read for partial tiles; writes dK and dV
 #pragma once
 
 #include <cuda_runtime.h>
@@ -37,13 +36,13 @@ using ch10::add_to_sums, ch10::decoupled_step, ch10::head_dim, ch10::init_barrie
 using ch10::Backward, ch10::KeyTile, ch10::KeyTileMemory, ch10::QueryWalk;
 using ch10::load_query_tile, ch10::multiply_last_ds, ch10::warpgroup_index;
 
-/// A query tile, as the producer tells the consumers.
+/// A query tile, which the producer writes for the consumers.
 struct ListedQueries {
   int head, first_query;  ///< the head counts through all batches
   std::size_t sums;       ///< those of its dQ begin here in dq_sum
 };
 
-/// The shared memory of a block: the tiles, and what the producer knows of them from the lists.
+/// The shared memory of a block: the tiles, and what the lists say of them.
 template <class Tile>
 struct __align__(1024) ListedKeyTileMemory {
   KeyTileMemory<Tile> tiles;
@@ -59,14 +58,14 @@ struct ListedProducer {
   const Backward<typename Tile::T>& a;
   const ch10::TensorMaps& maps;
   const Masks& masks;
-  const TileLists& lists;
+  const BlockMask& block_mask;
   ListedKeyTileMemory<Tile>& s;
   const KeyTile& keys;
   QueryWalk<Tile> walk{a, keys};
   Place<Tile::kStages> place{};
 
   __device__ __forceinline__ ListEntries list(int head) const {
-    return ListEntries(lists, masks, head, keys.first_key / Tile::Bc);
+    return ListEntries(block_mask, masks, head, keys.first_key / Tile::Bc);
   }
   __device__ __forceinline__ void load(int head, const ListEntries& list, int entry, int end) {
     for (; entry < end; ++entry) {
@@ -133,16 +132,17 @@ template <class Tile>
 __device__ __forceinline__ void hide_scores(ch10::Consumer<Tile>& consumer, const ListedStep<Tile>& step) {
   if (step.number >= step.partial) return;
   const ListedQueries queries = step.s.queries[consumer.place.stage];
-  KnownMasks(step.masks, queries.head, step.s.keys)
-      .template hidden_queries<Tile::Br>(queries.first_query, consumer.keys.first_key + consumer.warp_key)
-      .hide(consumer.rS);
+  const int first_key = consumer.keys.first_key + consumer.warp_key;
+  const auto mask_mod = MasksOfHead(step.masks, queries.head, step.s.keys)
+                            .template of_keys<Tile::Br>(queries.first_query, first_key);
+  mask_mod(consumer.rS);
 }
 
 /// `decoupled` with the steps that lists name. Without any, K and V are not read.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     listed_gradients(Backward<typename Tile::T> a, const __grid_constant__ ch10::TensorMaps maps, Masks masks,
-                     TileLists lists) {
+                     BlockMask block_mask) {
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<ListedKeyTileMemory<Tile>*>(smem);
   init_barriers(s.tiles);
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   if (warpgroup == 0) {
     ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
     if (threadIdx.x < 32 && ptx::elect_sync()) {
-      ListedProducer<Tile> producer{a, maps, masks, lists, s, keys};
+      ListedProducer<Tile> producer{a, maps, masks, block_mask, s, keys};
       producer.run();
     }
   } else {

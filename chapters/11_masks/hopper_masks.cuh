@@ -24,40 +24,39 @@ struct ListEntries {
   int gap;  ///< between partial and full tiles
 
   /// @param head  counts through all batches
-  __device__ __forceinline__ ListEntries(const TileLists& lists, const Masks& masks, int head, int row) {
-    const std::size_t list = lists.at(masks, head, row);
-    first = lists.tiles + list * lists.most;
-    partial = lists.count(list, true);
-    count = partial + lists.count(list, false);
-    gap = lists.most - count;
+  __device__ __forceinline__ ListEntries(const BlockMask& block_mask, const Masks& masks, int head, int row) {
+    const std::size_t list = block_mask.index_of(masks, head, row);
+    first = block_mask.tiles + list * block_mask.most;
+    partial = block_mask.count(list, true);
+    count = partial + block_mask.count(list, false);
+    gap = block_mask.most - count;
   }
   __device__ __forceinline__ int operator[](int entry) const {
     return first[entry < partial ? entry : entry + gap];
   }
 };
 
-/// Which of 32 accumulators of a lane are hidden: a bit for each. They are those of 16 rows, a warp's, and 64
+/// Which of a lane's 32 accumulators are hidden: a bit for each. They are those of a warp's 16 rows and of 64
 /// columns.
-using Bits = std::uint32_t;
+using HiddenBits = std::uint32_t;
 
-/// Asks the masks about the 32 accumulators, unless all or none are hidden. Each mask is asked only if it
-/// hides a part.
+/// Evaluates the masks for the 32 accumulators, unless all or none are hidden. Skips masks that hide nothing.
 /// @tparam kKeysAreRows  as in the backward pass; otherwise queries are rows
 /// @param first_query, first_key  of the warp's 16 rows and of the 64 columns
 template <bool kKeysAreRows>
-__device__ __forceinline__ Bits hidden_bits(const Masks& all, const HeadMasks& of_head, int first_query,
-                                            int first_key) {
-  const Rect share = {all.queries(first_query, kKeysAreRows ? 64 : 16),
-                      all.keys(first_key, kKeysAreRows ? 16 : 64)};
-  const TileKind kind = of_head.kind(share);
+__device__ __forceinline__ HiddenBits hidden_bits(const Masks& masks, const MaskMod& head_mask,
+                                                  int first_query, int first_key) {
+  const Rect share = {masks.queries(first_query, kKeysAreRows ? 64 : 16),
+                      masks.keys(first_key, kKeysAreRows ? 16 : 64)};
+  const TileKind kind = head_mask.kind(share);
   if (kind == TileKind::kFull) return 0;
-  if (kind == TileKind::kEmpty) return ~Bits(0);
+  if (kind == TileKind::kEmpty) return ~HiddenBits(0);
   const int lane = ptx::unknown(threadIdx.x) % 32;
   const auto row_token = [&](int row) {
-    return kKeysAreRows ? all.key(first_key + row) : all.query(first_query + row);
+    return kKeysAreRows ? masks.key(first_key + row) : masks.query(first_query + row);
   };
   const auto column_token = [&](int column) {
-    return kKeysAreRows ? all.query(first_query + column) : all.key(first_key + column);
+    return kKeysAreRows ? masks.query(first_query + column) : masks.key(first_key + column);
   };
   const Token rows[2] = {row_token(lane / 4), row_token(lane / 4 + 8)};
   Token columns[8][2];
@@ -66,27 +65,29 @@ __device__ __forceinline__ Bits hidden_bits(const Masks& all, const HeadMasks& o
 #pragma unroll
     for (int odd = 0; odd < 2; ++odd) columns[n][odd] = column_token(8 * n + lane % 4 * 2 + odd);
   }
-  Bits hidden = 0;
-  of_head.for_each([&]<class Mask>(const Mask& mask) {
+  HiddenBits hidden = 0;
+  head_mask.for_each([&]<class Mask>(const Mask& mask) {
     if constexpr (!requires { Mask::kWholeSubTiles; }) {
       if (mask.kind(share) != TileKind::kPartial) return;
 #pragma unroll
       for (int i = 0; i < 32; ++i) {
         const Token &row = rows[i / 2 % 2], &column = columns[i / 4][i % 2];
-        if (kKeysAreRows ? !mask.sees(column, row) : !mask.sees(row, column)) hidden |= Bits(1) << i;
+        if (kKeysAreRows ? !mask.sees(column, row) : !mask.sees(row, column)) hidden |= HiddenBits(1) << i;
       }
     }
   });
   return hidden;
 }
 
-/// What masks hide of scores with any number of columns, a multiple of 64.
+/// What the masks do to the scores that a wgmma has left in a warp's 16 rows: mask_mod(rS) hides some of
+/// them.
+/// @tparam kColumns  a multiple of 64
 template <int kColumns>
-struct Hidden {
-  Bits parts[kColumns / 64];
+struct WgmmaMaskMod {
+  HiddenBits parts[kColumns / 64];
 
-  /// These scores become -inf.
-  __device__ __forceinline__ void hide(float (&rS)[kColumns / 2]) const {
+  /// Sets the hidden scores to -inf.
+  __device__ __forceinline__ void operator()(float (&rS)[kColumns / 2]) const {
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) {
       if ((parts[i / 32] >> i % 32 & 1) != 0) rS[i] = -INFINITY;
@@ -94,43 +95,43 @@ struct Hidden {
   }
 };
 
-/// The masks of a problem, as they are asked about a head whose number of keys is known: nothing is read of
-/// the lengths. The compiler does not know what they hold, so that it computes nothing before the loop that
-/// asks: there is no register for it.
-struct KnownMasks : Masks {
-  HeadMasks of_head;
+/// The masks of a head whose number of keys has been read already. ptx::unknown() hides from the compiler
+/// that they do not change, so that it computes nothing of them before the loop: no register is left for it.
+struct MasksOfHead : Masks {
+  MaskMod head_mask;
 
   /// @param head  counts through all batches    @param keys  Masks::of(head).keys
-  __device__ __forceinline__ KnownMasks(const Masks& masks, int head, int keys) : Masks(masks) {
+  __device__ __forceinline__ MasksOfHead(const Masks& masks, int head, int keys) : Masks(masks) {
     key_lengths = nullptr;
     seq_q = ptx::unknown(seq_q);
     seq_k = ptx::unknown(seq_k);
-    of_head = of(head);
-    of_head.keys = keys;
+    head_mask = of(head);
+    head_mask.keys = keys;
   }
 
-  /// Asks about a warp's 16 queries, which are rows, and a tile of keys. @param first_query  the warp's
+  /// The mask_mod of a warp's 16 queries, which are rows, and a tile of keys. @param first_query  the warp's
   template <int kKeys>
-  __device__ __forceinline__ Hidden<kKeys> hidden_keys(int first_query, int first_key) const {
-    Hidden<kKeys> hidden;
+  __device__ __forceinline__ WgmmaMaskMod<kKeys> of_queries(int first_query, int first_key) const {
+    WgmmaMaskMod<kKeys> mask_mod;
 #pragma unroll
     for (int part = 0; part < kKeys / 64; ++part)
-      hidden.parts[part] = hidden_bits<false>(*this, of_head, first_query, first_key + 64 * part);
-    return hidden;
+      mask_mod.parts[part] = hidden_bits<false>(*this, head_mask, first_query, first_key + 64 * part);
+    return mask_mod;
   }
-  /// Asks about a warp's 16 keys, which are rows, and a tile of queries. Queries that do not exist are
+  /// The mask_mod of a warp's 16 keys, which are rows, and a tile of queries. Queries that do not exist are
   /// hidden.
   /// @param first_key  the warp's
   template <int kQueries>
-  __device__ __forceinline__ Hidden<kQueries> hidden_queries(int first_query, int first_key) const {
-    Hidden<kQueries> hidden;
+  __device__ __forceinline__ WgmmaMaskMod<kQueries> of_keys(int first_query, int first_key) const {
+    WgmmaMaskMod<kQueries> mask_mod;
     first_key = ptx::unknown(first_key);
 #pragma unroll
     for (int part = 0; part < kQueries / 64; ++part) {
       const int query = first_query + 64 * part;
-      hidden.parts[part] = query < seq_q ? hidden_bits<true>(*this, of_head, query, first_key) : ~Bits(0);
+      mask_mod.parts[part] =
+          query < seq_q ? hidden_bits<true>(*this, head_mask, query, first_key) : ~HiddenBits(0);
     }
-    return hidden;
+    return mask_mod;
   }
 };
 
@@ -144,14 +145,14 @@ __device__ __forceinline__ int first_row_to_clear(const Masks& masks, int keys, 
 }
 
 /// Sets rows of a tile, panels of kRows rows and 64 columns, to zero, from one on. The copy engine brings
-/// whatever lies there, and 0 * NaN is not 0. Afterwards the threads must fence and meet.
+/// whatever lies there, and 0 * NaN is not 0. Afterwards the threads must fence and wait for each other.
 /// @param thread  among the `threads` that share the work
 template <int kRows, int kCols, class T>
 __device__ __forceinline__ void clear_rows(T* tile, int first_row, int thread, int threads) {
   constexpr int kChunk = 16 / sizeof(T), kChunks = 64 / kChunk;  // elements; per row
   for (int panel = 0; panel < kCols / 64; ++panel) {
-    for (int at = first_row * kChunks + thread; at < kRows * kChunks; at += threads)
-      store_float4(reinterpret_cast<float*>(tile + panel * kRows * 64 + at * kChunk),
+    for (int chunk = first_row * kChunks + thread; chunk < kRows * kChunks; chunk += threads)
+      store_float4(reinterpret_cast<float*>(tile + panel * kRows * 64 + chunk * kChunk),
                    {0.0f, 0.0f, 0.0f, 0.0f});
   }
 }

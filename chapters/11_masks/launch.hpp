@@ -19,10 +19,11 @@
 #include "attention/masked_attention.hpp"
 #include "attention/tensor.hpp"
 #include "attention/traffic.hpp"
-#include "block_mask.cuh"
 #include "device/launch.cuh"
+#include "list_tiles.cuh"
 #include "mask_mod.cuh"
 #include "mods.cuh"
+#include "score_mod.cuh"
 
 namespace fa::ch11 {
 
@@ -126,7 +127,7 @@ Mods bind(const Args& a) {
 
 /// For formulas. The shape must outlive the result.
 inline Masks masks_of(const Shape& shape) {
-  const BlockMask* blocks = shape.block_mask.get();
+  const BlockPattern* blocks = shape.block_mask.get();
   return {.heads = int(shape.heads),
           .seq_q = int(shape.seq_q),
           .seq_k = int(shape.seq_k),
@@ -154,7 +155,7 @@ inline const ListBuffers kOrderedQueryTiles = {"key_rows", "query_tiles", "key_r
 /// @param lists  the lists of all rows    @param most  the tiles that each can name
 inline void add_specs(std::vector<TensorSpec>& specs, const ListBuffers& names, std::int64_t lists,
                       std::int64_t most) {
-  constexpr int kFields = sizeof(ListedRow) / sizeof(int);
+  constexpr int kFields = sizeof(BlockMaskRow) / sizeof(int);
   specs.push_back({.name = names.listed, .shape = {lists, kFields}, .dtype = DType::kInt32});
   specs.push_back({.name = names.tiles, .shape = {lists, most}, .dtype = DType::kInt32});
   if (!names.order.empty())
@@ -170,18 +171,18 @@ void add_specs(std::vector<TensorSpec>& specs, const ListBuffers& names, const S
 
 /// The lists in the workspace. @tparam Of  KeysOfQueries or QueriesOfKeys
 template <class Of>
-ListsOf<Of> lists_in(const ListBuffers& names, const Args& a) {
+BlockMaskOf<Of> lists_in(const ListBuffers& names, const Args& a) {
   const Masks masks = masks_of(a);
-  return {{.listed = a.buffer<ListedRow>(names.listed),
+  return {{.listed = a.buffer<BlockMaskRow>(names.listed),
            .tiles = a.buffer<int>(names.tiles),
-           .order = names.order.empty() ? nullptr : a.buffer<ListedRow>(names.order),
+           .order = names.order.empty() ? nullptr : a.buffer<BlockMaskRow>(names.order),
            .rows = Of::rows(masks),
            .most = Of::most(masks)}};
 }
 
 /// Enqueues the kernels that make lists, and order them if they have an order.
 template <class... Of>
-void make_lists(const Args& a, cudaStream_t stream, const ListsOf<Of>&... lists) {
+void make_lists(const Args& a, cudaStream_t stream, const BlockMaskOf<Of>&... lists) {
   constexpr int kThreads = 256, kFewRows = 32;
   const Masks masks = masks_of(a);
   const unsigned count = unsigned(masks.lists(a.batch));
@@ -190,7 +191,7 @@ void make_lists(const Args& a, cudaStream_t stream, const ListsOf<Of>&... lists)
            lists...);
     return;
   }
-  const auto make = [&]<class One>(const ListsOf<One>& of_kind) {
+  const auto make = [&]<class One>(const BlockMaskOf<One>& of_kind) {
     launch(list_tiles<One>, count * unsigned(of_kind.rows), 32, 0, stream, masks, of_kind);
     if (of_kind.order) launch(order_rows<kThreads>, count, kThreads, 0, stream, of_kind);
   };
@@ -198,15 +199,15 @@ void make_lists(const Args& a, cudaStream_t stream, const ListsOf<Of>&... lists)
 }
 /// The same. Returns them.
 template <class Of>
-TileLists make_lists(const ListBuffers& names, const Args& a, cudaStream_t stream) {
-  const ListsOf<Of> lists = lists_in<Of>(names, a);
+BlockMask make_lists(const ListBuffers& names, const Args& a, cudaStream_t stream) {
+  const BlockMaskOf<Of> lists = lists_in<Of>(names, a);
   make_lists(a, stream, lists);
   return lists;
 }
 
 /// The grid of a kernel with a block for each row of lists in each of `heads` heads, through all batches.
 template <class Tile>
-dim3 grid_of(const TileLists& lists, int heads) {
+dim3 grid_of(const BlockMask& lists, int heads) {
   return lists.order ? grid_of_rows(lists, heads, Tile::kBlocksPerSm)
                      : dim3(unsigned(lists.rows) * unsigned(heads));
 }
@@ -235,7 +236,7 @@ inline void add_lists(Traffic& traffic, const ListBuffers& names, std::int64_t l
                       std::int64_t named, const ListReads& reads) {
   const std::int64_t all = lists * rows;
   auto& of = traffic.tensors;
-  const std::int64_t bytes = sizeof(ListedRow);
+  const std::int64_t bytes = sizeof(BlockMaskRow);
   of[names.listed] = {.read_bytes = bytes * reads.listed + 4 * reads.counts, .write_bytes = bytes * all};
   of[names.tiles] = {.read_bytes = 4 * reads.tiles, .write_bytes = 4 * named};
   if (names.order.empty()) return;

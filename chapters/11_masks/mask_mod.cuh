@@ -7,7 +7,7 @@
 /// kind() may return kPartial for any rectangle. AllOf puts masks together. Both functions use their
 /// arguments alone; only those of Blocks read memory.
 ///
-/// To add a mask: a type here, in HeadMasks, Masks and Masks::of; masks_of() in problem.cuh; what variants
+/// To add a mask: a type here, in MaskMod, Masks and Masks::of; masks_of() in launch.hpp; what variants
 /// refuse in chapter.cu; and its option, reference and diagnosis in common/ (masked_attention.cpp,
 /// masked_options.cpp, masked_visibility.cpp).
 #pragma once
@@ -165,8 +165,8 @@ struct AllOf : Mask... {
   }
 };
 
-/// The masks of one head.
-using HeadMasks = AllOf<Causal, Window, KeyLength, Documents, Blocks>;
+/// The masks of one head, as FlexAttention's mask_mod: sees() for a pair, kind() for all pairs of a tile.
+using MaskMod = AllOf<Causal, Window, KeyLength, Documents, Blocks>;
 
 // --- the masks of a problem --------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ struct Masks {
   int heads_of_blocks, log2_size_of_blocks;
 
   /// @param head  counts through all batches
-  __host__ __device__ HeadMasks of(int head) const {
+  __host__ __device__ MaskMod of(int head) const {
     const int shift = seq_k - seq_q;
     const int rows = ((seq_q - 1) >> log2_size_of_blocks) + 1,
               cols = ((seq_k - 1) >> log2_size_of_blocks) + 1;
@@ -206,13 +206,13 @@ struct Masks {
   __host__ __device__ Span keys(int first, int count) const { return {key(first), key(first + count - 1)}; }
 
   /// What the masks of a head leave of a tile, or of a part of one. Queries that do not exist need nothing.
-  __host__ __device__ TileKind kind(const HeadMasks& of_head, int first_query, int queries, int first_key,
+  __host__ __device__ TileKind kind(const MaskMod& head_mask, int first_query, int queries, int first_key,
                                     int keys) const {
     if (first_query >= seq_q) return TileKind::kEmpty;
-    return of_head.kind({this->queries(first_query, queries), this->keys(first_key, keys)});
+    return head_mask.kind({this->queries(first_query, queries), this->keys(first_key, keys)});
   }
 
-  /// Heads whose masks are the same share lists of tiles (block_mask.cuh). How many lists a tile has, which
+  /// Heads whose masks are the same share lists of tiles (list_tiles.cuh). How many lists a tile has, which
   /// of them is a head's, and one of the heads that have it.
   __host__ __device__ int lists(int batch) const {
     return (key_lengths ? batch : 1) * (heads_of_blocks > 1 ? heads : 1);
@@ -247,10 +247,10 @@ struct MaskedPairs : PlainPairs<T> {
 
 /// The queries of a warp whose scores a lane holds.
 template <class Tile>
-struct WarpQueries {
+struct LaneQueries {
   Token of_lane[Tile::kLaneRows];  ///< rows lane / 4 + 8 * i
 
-  __device__ __forceinline__ WarpQueries(const Masks& masks, int first) {
+  __device__ __forceinline__ LaneQueries(const Masks& masks, int first) {
     const int thread = ptx::unknown(threadIdx.x);
 #pragma unroll
     for (int row = 0; row < Tile::kLaneRows; ++row)
@@ -273,18 +273,18 @@ struct LaneKeys {
   }
 };
 
-/// Which of its scores a lane must hide: 2 * ni + i is the bit of rS[..][ni] and column i in the word of a
-/// row.
+/// What the masks do to a warp's scores: mask_mod(rS) hides some of them. Bit 2 * ni + i in the word of a row
+/// is set if the lane hides column i of rS[..][ni].
 ///
 /// Masks are evaluated before the product: their registers are free when the scores need them.
 template <class Tile>
-struct HiddenScores {
+struct WarpMaskMod {
   TileKind kind = TileKind::kPartial;  ///< kEmpty: all are hidden, and callers skip the slice; kFull: none is
   std::uint32_t of_row[Tile::kLaneRows] = {};
 
   /// Adds what a mask hides, for every score.
   template <class Mask>
-  __device__ __forceinline__ void add(const Mask& mask, const WarpQueries<Tile>& queries,
+  __device__ __forceinline__ void add(const Mask& mask, const LaneQueries<Tile>& queries,
                                       const LaneKeys<Tile>& keys) {
     static_assert(Tile::kSlice <= 128, "32 bits");
 #pragma unroll
@@ -316,28 +316,28 @@ struct HiddenScores {
   }
 };
 
-/// What masks hide of a slice: a warp's rows, and the slice's keys. Evaluates all masks.
+/// The mask_mod of a slice: a warp's rows, and the slice's keys. Evaluates all masks.
 template <class Tile>
-__device__ __forceinline__ HiddenScores<Tile> hidden_in(const Masks& all, const HeadMasks& masks,
-                                                        int first_query, int first_key) {
-  HiddenScores<Tile> hidden;
-  hidden.add(masks, WarpQueries<Tile>(all, first_query), LaneKeys<Tile>(all, first_key));
-  return hidden;
+__device__ __forceinline__ WarpMaskMod<Tile> warp_mask_mod(const Masks& masks, const MaskMod& head_mask,
+                                                           int first_query, int first_key) {
+  WarpMaskMod<Tile> mask_mod;
+  mask_mod.add(head_mask, LaneQueries<Tile>(masks, first_query), LaneKeys<Tile>(masks, first_key));
+  return mask_mod;
 }
 
 /// The same for a partial sub-tile. Evaluates only the masks that hide a part of it.
 template <class Tile>
-__device__ __forceinline__ HiddenScores<Tile> hidden_part(const Masks& all, const HeadMasks& masks,
-                                                          const WarpQueries<Tile>& queries,
-                                                          const Rect& sub_tile) {
-  const LaneKeys<Tile> keys(all, sub_tile.keys.first.position);
-  HiddenScores<Tile> hidden;
-  masks.for_each([&]<class Mask>(const Mask& mask) {
+__device__ __forceinline__ WarpMaskMod<Tile> partial_mask_mod(const Masks& masks, const MaskMod& head_mask,
+                                                              const LaneQueries<Tile>& queries,
+                                                              const Rect& sub_tile) {
+  const LaneKeys<Tile> keys(masks, sub_tile.keys.first.position);
+  WarpMaskMod<Tile> mask_mod;
+  head_mask.for_each([&]<class Mask>(const Mask& mask) {
     if constexpr (!requires { Mask::kWholeSubTiles; }) {
-      if (mask.kind(sub_tile) == TileKind::kPartial) hidden.add(mask, queries, keys);
+      if (mask.kind(sub_tile) == TileKind::kPartial) mask_mod.add(mask, queries, keys);
     }
   });
-  return hidden;
+  return mask_mod;
 }
 
 /// Whether a warp has several sub-tiles of a tile: its rows, and the keys of a slice each.

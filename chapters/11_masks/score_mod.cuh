@@ -106,22 +106,4 @@ struct ScoreMods {
   }
 };
 
-/// Scores stay as they are.
-struct NoScoreMods {
-  template <class Tile>
-  struct OfWarp {
-    const Attention<typename Tile::T>& a;
-    __device__ __forceinline__ float factor() const { return a.exp2_scale; }
-    __device__ __forceinline__ void operator()(ch07::Scores<Tile>&, int) const {}
-  };
-  template <class Tile>
-  __device__ __forceinline__ OfWarp<Tile> of_warp(const Attention<typename Tile::T>& a, int, int) const {
-    return {a};
-  }
-  template <class T>
-  __device__ __forceinline__ float exponent(const Attention<T>& a, int, int, int, float product) const {
-    return __fmul_rn(a.exp2_scale, product);
-  }
-};
-
 }  // namespace fa::ch11

@@ -97,9 +97,9 @@ __global__ void __launch_bounds__(32 * kWarps) merge_partials(Merge<kParts, Earl
   float lse_sum = *lse;
 #pragma unroll
   for (int p = 0; p < kParts; ++p) {
-    const Weights w = merge_weights(lse_sum, a.parts[p].lse[head * a.parts[p].lse_stride + token]);
-    sum = weighted_sum(w.earlier, sum, w.part, part[p]);
-    lse_sum = w.lse;
+    const Weights weights = merge_weights(lse_sum, a.parts[p].lse[head * a.parts[p].lse_stride + token]);
+    sum = weighted_sum(weights.earlier, sum, weights.part, part[p]);
+    lse_sum = weights.lse;
   }
   if (col < a.head_dim) store4(a.o + element, sum);
   __syncwarp();  // all lanes have read LSE

@@ -151,7 +151,7 @@ std::optional<Refusal> refuse_key_lengths(const MaskedShape& shape) {
 }
 
 std::optional<Refusal> refuse_block_mask(const MaskedShape& shape) {
-  const BlockMask& mask = *shape.block_mask;
+  const BlockPattern& mask = *shape.block_mask;
   if (auto reason = refuse_block_size(mask.size)) return reason;
   const std::int64_t rows = (shape.seq_q - 1) / mask.size + 1, cols = (shape.seq_k - 1) / mask.size + 1;
   if ((mask.heads != 1 && mask.heads != shape.heads) || mask.rows != rows || mask.cols != cols) {
@@ -231,7 +231,7 @@ std::vector<TensorSpec> MaskedAttention::inputs(const Shape& shape) {
   if (shape.documents) specs.push_back({.name = "documents", .shape = {shape.seq_q}, .dtype = DType::kInt32});
   if (shape.key_lengths)
     specs.push_back({.name = "key_lengths", .shape = {shape.batch}, .dtype = DType::kInt32});
-  if (const BlockMask* mask = shape.block_mask.get()) {
+  if (const BlockPattern* mask = shape.block_mask.get()) {
     specs.push_back(
         {.name = "block_mask", .shape = {mask->heads, mask->rows, mask->cols}, .dtype = DType::kUint8});
   }
@@ -249,7 +249,7 @@ TensorMap MaskedAttention::masks(const Shape& shape) {
   };
   if (shape.documents) add("documents", {shape.seq_q}, *shape.documents);
   if (shape.key_lengths) add("key_lengths", {shape.batch}, *shape.key_lengths);
-  if (const BlockMask* mask = shape.block_mask.get())
+  if (const BlockPattern* mask = shape.block_mask.get())
     add("block_mask", {mask->heads, mask->rows, mask->cols}, mask->blocks);
   return tensors;
 }
@@ -266,7 +266,7 @@ MaskedAttention::Args MaskedAttention::bind(const Shape& shape, const std::map<s
     const auto found = buffers.find(name);
     return found == buffers.end() ? nullptr : static_cast<const T*>(found->second);
   };
-  const BlockMask* mask = shape.block_mask.get();
+  const BlockPattern* mask = shape.block_mask.get();
   return {AttentionForward::bind(shape, buffers),
           shape.backward,
           int(shape.reach()),

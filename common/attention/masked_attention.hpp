@@ -18,7 +18,7 @@
 namespace fa {
 
 /// Which blocks of `size` queries and as many keys exist.
-struct BlockMask {
+struct BlockPattern {
   std::int64_t heads = 1;  ///< 1: the same for all heads
   std::int64_t rows = 1, cols = 1;
   std::int64_t size = 128;           ///< 64 or 128
@@ -44,7 +44,7 @@ struct MaskedShape : AttentionShape {
   std::shared_ptr<const std::vector<std::int32_t>> documents = nullptr;
   /// [batch]: keys from that one on do not exist. The causal diagonal stays where seq_q and seq_k put it.
   std::shared_ptr<const std::vector<std::int32_t>> key_lengths = nullptr;
-  std::shared_ptr<const BlockMask> block_mask = nullptr;
+  std::shared_ptr<const BlockPattern> block_mask = nullptr;
   /// The probability with which an element of P is dropped, after the softmax; rounded to a multiple of 1 /
   /// 256. Those kept are divided by the probability, as rounded, of being kept.
   double dropout = 0;

@@ -102,7 +102,7 @@ class MistakenMasks {
   }
 
   /// False for blocks that are not there.
-  static bool block(const BlockMask& mask, std::int64_t head, std::int64_t row, std::int64_t col) {
+  static bool block(const BlockPattern& mask, std::int64_t head, std::int64_t row, std::int64_t col) {
     if (row >= mask.rows || col >= mask.cols) return false;
     return mask.blocks[std::size_t((head * mask.rows + row) * mask.cols + col)] != 0;
   }
@@ -213,25 +213,25 @@ class MistakenMasks {
       });
     };
     add_blocks("with rows and columns of the block mask exchanged",
-               [](const BlockMask& b, auto head, auto query, auto key) {
+               [](const BlockPattern& b, auto head, auto query, auto key) {
                  return block(b, head, key / b.size, query / b.size);
                });
     add_blocks("with the hidden blocks in place of the others",
-               [](const BlockMask& b, auto head, auto query, auto key) {
+               [](const BlockPattern& b, auto head, auto query, auto key) {
                  return !block(b, head, query / b.size, key / b.size);
                });
     add_blocks("with the blocks of the first head for all",
-               [](const BlockMask& b, auto, auto query, auto key) {
+               [](const BlockPattern& b, auto, auto query, auto key) {
                  return block(b, 0, query / b.size, key / b.size);
                });
     for (const auto& [size, change] :
          {std::pair{64, "if blocks had 64 queries and keys"}, {128, "if blocks had 128 queries and keys"}}) {
-      add_blocks(change, [size = size](const BlockMask& b, auto head, auto query, auto key) {
+      add_blocks(change, [size = size](const BlockPattern& b, auto head, auto query, auto key) {
         return block(b, head, query / size, key / size);
       });
     }
     add_blocks("if the rows of the block mask were as long as its columns",
-               [](const BlockMask& b, auto head, auto query, auto key) {
+               [](const BlockPattern& b, auto head, auto query, auto key) {
                  const auto at = std::size_t((head * b.rows + query / b.size) * b.rows + key / b.size);
                  return at < b.blocks.size() && key / b.size < b.cols && b.blocks[at] != 0;
                });

@@ -50,8 +50,8 @@ Numbers read_key_lengths(const std::string& path, const AttentionShape& shape) {
   return lengths;
 }
 
-std::shared_ptr<const BlockMask> read_block_mask(const std::string& path, std::int64_t size,
-                                                 const AttentionShape& shape) {
+std::shared_ptr<const BlockPattern> read_block_mask(const std::string& path, std::int64_t size,
+                                                    const AttentionShape& shape) {
   require(refuse_block_size(size));
   const std::int64_t rows = (shape.seq_q - 1) / size + 1, cols = (shape.seq_k - 1) / size + 1;
   const HostTensor<std::int64_t> given =
@@ -61,8 +61,8 @@ std::shared_ptr<const BlockMask> read_block_mask(const std::string& path, std::i
         fmt::format("--block-mask {}: has shape [{}, {}, {}]; must begin with 1 or {}, the number of heads",
                     path, given.shape[0], rows, cols, shape.heads));
   }
-  auto mask = std::make_shared<BlockMask>(
-      BlockMask{.heads = given.shape[0], .rows = rows, .cols = cols, .size = size, .blocks = {}});
+  auto mask = std::make_shared<BlockPattern>(
+      BlockPattern{.heads = given.shape[0], .rows = rows, .cols = cols, .size = size, .blocks = {}});
   for (const std::int64_t block : given.data) mask->blocks.push_back(block != 0);
   return mask;
 }

@@ -32,7 +32,7 @@ bool sees_by_definition(const MaskedShape& shape, std::int64_t batch, std::int64
     sees = sees && shape.documents->at(std::size_t(query)) == shape.documents->at(std::size_t(key));
   if (shape.key_lengths) sees = sees && key < shape.key_lengths->at(std::size_t(batch));
   if (shape.block_mask) {
-    const BlockMask& mask = *shape.block_mask;
+    const BlockPattern& mask = *shape.block_mask;
     const std::int64_t of_head = mask.heads > 1 ? head : 0;
     const std::int64_t block = (of_head * mask.rows + query / mask.size) * mask.cols + key / mask.size;
     sees = sees && mask.blocks.at(std::size_t(block)) == 1;
@@ -88,12 +88,13 @@ MaskedShape random_problem(unsigned features, unsigned seed) {
     shape.key_lengths = numbers(lengths);
   }
   if (features & kBlocks) {
-    BlockMask mask{.heads = from_to(0, 1) ? shape.heads : 1, .size = from_to(0, 1) ? 64 : 128, .blocks = {}};
+    BlockPattern mask{
+        .heads = from_to(0, 1) ? shape.heads : 1, .size = from_to(0, 1) ? 64 : 128, .blocks = {}};
     mask.rows = (shape.seq_q + mask.size - 1) / mask.size;
     mask.cols = (shape.seq_k + mask.size - 1) / mask.size;
     for (std::int64_t block = 0; block < mask.heads * mask.rows * mask.cols; ++block)
       mask.blocks.push_back(std::uint8_t(from_to(0, 1)));
-    shape.block_mask = std::make_shared<const BlockMask>(mask);
+    shape.block_mask = std::make_shared<const BlockPattern>(mask);
   }
   if (features & kDropout) {
     shape.dropout = double(from_to(1, 90)) / 100;
@@ -311,12 +312,12 @@ TEST(MaskedEnds, AreAProblemOfTheirOwn) {
         shape.key_lengths = numbers(lengths);
       }
       if (features & kBlocks) {
-        BlockMask mask = *shape.block_mask;
+        BlockPattern mask = *shape.block_mask;
         mask.heads = shape.heads;
         mask.blocks.clear();
         for (std::int64_t block = 0; block < mask.heads * mask.rows * mask.cols; ++block)
           mask.blocks.push_back(std::uint8_t((block * 7 + seed) % 3 > 0));
-        shape.block_mask = std::make_shared<const BlockMask>(mask);
+        shape.block_mask = std::make_shared<const BlockPattern>(mask);
       }
       shape.backward = repeat % 2 == 1;
       const Excerpt<MaskedShape> ends = MaskedAttention::ends(shape);
@@ -350,7 +351,7 @@ TEST(MaskedAttention, MasksAreInputs) {
   shape.backward = true;
   shape.documents = numbers(Numbers(100, 0));
   shape.key_lengths = numbers({0, 100});
-  shape.block_mask = std::make_shared<const BlockMask>(BlockMask{
+  shape.block_mask = std::make_shared<const BlockPattern>(BlockPattern{
       .heads = 3, .rows = 2, .cols = 2, .size = 64, .blocks = {1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1}});
   std::string names;
   for (const TensorSpec& spec : MaskedAttention::inputs(shape))
@@ -412,8 +413,8 @@ TEST(MaskedAttention, SaysWhichKeysAQuerySees) {
   shape.window = 10;
   EXPECT_EQ(words("o", 5), "query 5 sees 15 of 300 keys: 0 to 14");
   EXPECT_EQ(words("dv", 5), "30 of 600 queries see key 5");
-  shape.block_mask = std::make_shared<const BlockMask>(
-      BlockMask{.rows = 3, .cols = 3, .size = 128, .blocks = {1, 0, 1, 1, 1, 1, 0, 0, 0}});
+  shape.block_mask = std::make_shared<const BlockPattern>(
+      BlockPattern{.rows = 3, .cols = 3, .size = 128, .blocks = {1, 0, 1, 1, 1, 1, 0, 0, 0}});
   EXPECT_EQ(words("dq", 290), "query 290 sees no key");
   EXPECT_EQ(words("dk", 299), "no query sees key 299");
   shape.window.reset();

@@ -103,9 +103,9 @@ TEST_F(MasksOnHopper, OneThreadReadsTheLists) {
   EXPECT_EQ(bytes_read(both, "query_tiles"), 2 * 10 * 4);
 }
 
-// With documents that begin and end with tiles, only the kernels that make the lists ask: for each of 4 lists
-// about 4 tiles.
-TEST_F(MasksOnHopper, FullTilesAreNotAsked) {
+// With documents that begin and end with tiles, only the kernels that make the lists read them: for each of
+// 4 lists, those of 4 tiles.
+TEST_F(MasksOnHopper, FullTilesNeedNoDocuments) {
   Shape full = four_by_four(), partial = full;
   full.documents = documents_that_end_at(512, {128, 256});
   partial.documents = documents_that_end_at(512, {128, 255});

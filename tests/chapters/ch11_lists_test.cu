@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "block_mask.cuh"
 #include "device/launch.cuh"
 #include "harness/backend.hpp"
+#include "list_tiles.cuh"
 
 namespace fa::ch11 {
 namespace lists_test {
 
-__global__ void rows_of_blocks(TileLists lists, Masks masks, int group, HeadRow* rows) {
+__global__ void rows_of_blocks(BlockMask lists, Masks masks, int group, HeadRow* rows) {
   const HeadRow at = row_of_block(lists, masks, group);
   const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
   if (threadIdx.x == 0) rows[block] = at;
@@ -45,15 +45,15 @@ class TileOrder : public ::testing::Test {
 
   /// Lists of two batches with lengths of their own, each for all of their heads.
   struct Ordered {
-    std::vector<int> lengths;      ///< [lists, rows]
-    std::vector<ListedRow> order;  ///< the same
+    std::vector<int> lengths;         ///< [lists, rows]
+    std::vector<BlockMaskRow> order;  ///< the same
     std::vector<HeadRow> blocks;
   };
   static Ordered order_of(int rows, int heads_of_batch, int group, int heads_at_once, int longest) {
     std::mt19937 random(static_cast<unsigned>(rows));
     const int lists = 2, heads = lists * heads_of_batch;
     const auto draw = [&] { return int(random() % unsigned(longest + 1)); };
-    std::vector<ListedRow> listed;
+    std::vector<BlockMaskRow> listed;
     for (int row = 0; row < lists * rows; ++row) listed.push_back({{draw(), draw()}, row % rows, draw()});
     const std::vector<int> key_lengths(lists, 1);
     const Masks masks = {.heads = heads_of_batch * group,
@@ -66,10 +66,10 @@ class TileOrder : public ::testing::Test {
                          .blocks = nullptr,
                          .heads_of_blocks = 1,
                          .log2_size_of_blocks = 6};
-    const TileLists of = {
+    const BlockMask of = {
         .listed = on_device(listed),
         .tiles = nullptr,
-        .order = on_device(std::vector<ListedRow>(lists * rows, ListedRow{{-1, -1}, -1, -1})),
+        .order = on_device(std::vector<BlockMaskRow>(lists * rows, BlockMaskRow{{-1, -1}, -1, -1})),
         .rows = rows,
         .most = 2 * longest};
     HeadRow* blocks = on_device(std::vector<HeadRow>(heads * rows, HeadRow{{{-1, -1}, -1, -1}, -1}));
@@ -79,7 +79,7 @@ class TileOrder : public ::testing::Test {
     Ordered ordered = {.lengths = {},
                        .order = from_device(of.order, lists * rows),
                        .blocks = from_device(blocks, heads * rows)};
-    for (const ListedRow& row : listed) ordered.lengths.push_back(row.partial() + row.full());
+    for (const BlockMaskRow& row : listed) ordered.lengths.push_back(row.partial() + row.full());
     FA_CUDA_CHECK(cudaFree(of.listed));
     FA_CUDA_CHECK(cudaFree(of.order));
     FA_CUDA_CHECK(cudaFree(blocks));
@@ -100,7 +100,7 @@ TEST_F(TileOrder, IsFromTheLongestListToTheShortest) {
       std::stable_sort(expected.begin(), expected.end(),
                        [&](int a, int b) { return lengths[a] > lengths[b]; });
       for (int at = 0; at < rows; ++at) {
-        const ListedRow& row = ordered.order[list * rows + at];
+        const BlockMaskRow& row = ordered.order[list * rows + at];
         EXPECT_EQ(row.row, expected[at]) << rows << " rows, list " << list << ", place " << at;
         EXPECT_EQ(row.partial() + row.full(), lengths[row.row]);
       }
@@ -134,8 +134,8 @@ TEST_F(TileOrder, IsTheSameFromOneKernelAndFromTwo) {
     for (const bool together : {false, true}) {
       int* tiles = on_device(std::vector<int>(count * most, -1));
       int* listed = on_device(std::vector<int>(2 * 4 * count, -1));  // and in order
-      ListedRow* of_rows = reinterpret_cast<ListedRow*>(listed);
-      const ListsOf<Of> of = {
+      BlockMaskRow* of_rows = reinterpret_cast<BlockMaskRow*>(listed);
+      const BlockMaskOf<Of> of = {
           {.listed = of_rows, .tiles = tiles, .order = of_rows + count, .rows = rows, .most = most}};
       if (together) {
         launch(list_and_order<kMostRows, Of>, unsigned(lists), 32 * kMostRows, 0, nullptr, masks, of);

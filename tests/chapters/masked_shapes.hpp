@@ -59,24 +59,24 @@ inline std::shared_ptr<const std::vector<std::int32_t>> random_key_lengths(const
 
 /// Blocks of which each exists if f(head, row, col) says so.
 template <class F>
-std::shared_ptr<const BlockMask> blocks_where(const MaskedShape& shape, std::int64_t heads, std::int64_t size,
-                                              F f) {
-  BlockMask mask{.heads = heads,
-                 .rows = (shape.seq_q - 1) / size + 1,
-                 .cols = (shape.seq_k - 1) / size + 1,
-                 .size = size,
-                 .blocks = {}};
+std::shared_ptr<const BlockPattern> blocks_where(const MaskedShape& shape, std::int64_t heads,
+                                                 std::int64_t size, F f) {
+  BlockPattern mask{.heads = heads,
+                    .rows = (shape.seq_q - 1) / size + 1,
+                    .cols = (shape.seq_k - 1) / size + 1,
+                    .size = size,
+                    .blocks = {}};
   for (std::int64_t head = 0; head < mask.heads; ++head) {
     for (std::int64_t row = 0; row < mask.rows; ++row) {
       for (std::int64_t col = 0; col < mask.cols; ++col) mask.blocks.push_back(f(head, row, col) ? 1 : 0);
     }
   }
-  return std::make_shared<const BlockMask>(std::move(mask));
+  return std::make_shared<const BlockPattern>(std::move(mask));
 }
 
 /// Blocks of which a fraction exists.
-inline std::shared_ptr<const BlockMask> random_blocks(const MaskedShape& shape, std::int64_t heads,
-                                                      std::int64_t size, double fraction, Random& random) {
+inline std::shared_ptr<const BlockPattern> random_blocks(const MaskedShape& shape, std::int64_t heads,
+                                                         std::int64_t size, double fraction, Random& random) {
   return blocks_where(shape, heads, size, [&](auto, auto, auto) {
     return std::uniform_real_distribution<double>()(random) < fraction;
   });

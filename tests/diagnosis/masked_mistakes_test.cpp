@@ -36,10 +36,10 @@ std::vector<MaskedShape> problems_with_everything() {
       }
       shape.window = 45;
       shape.key_lengths = numbers({std::int32_t(shape.seq_k), 101});
-      BlockMask mask{.heads = 2, .rows = same_length ? 3 : 2, .cols = 3, .size = 64, .blocks = {}};
+      BlockPattern mask{.heads = 2, .rows = same_length ? 3 : 2, .cols = 3, .size = 64, .blocks = {}};
       for (std::int64_t block = 0; block < mask.heads * mask.rows * mask.cols; ++block)
         mask.blocks.push_back(std::uint8_t((block * 5 + 1) % 7 != 0));
-      shape.block_mask = std::make_shared<const BlockMask>(mask);
+      shape.block_mask = std::make_shared<const BlockPattern>(mask);
       shape.dropout = 0.3;
       shape.dropout_seed = 0x123456789;
       shape.softcap = 1.5;
@@ -213,8 +213,8 @@ TEST_F(MaskedOthersTest, KeyLengths) {
 }
 
 TEST_F(MaskedOthersTest, Blocks) {
-  shape_.block_mask = std::make_shared<const BlockMask>(
-      BlockMask{.heads = 2, .rows = 2, .cols = 2, .size = 64, .blocks = {1, 1, 0, 1, 0, 1, 1, 1}});
+  shape_.block_mask = std::make_shared<const BlockPattern>(
+      BlockPattern{.heads = 2, .rows = 2, .cols = 2, .size = 64, .blocks = {1, 1, 0, 1, 0, 1, 1, 1}});
   const auto has = [mask = *shape_.block_mask](std::int64_t head, std::int64_t row, std::int64_t col) {
     return mask.blocks[std::size_t(head * 4 + row * 2 + col)] != 0;
   };

@@ -48,9 +48,9 @@ class Kinds(unittest.TestCase):
         self.assertEqual(data["masks"]["butterfly"]["kinds"], twice)
 
     def test_lists_are_filled_as_in_the_kernel(self):
-        source = (CHAPTER / "block_mask.cuh").read_text()
+        source = (CHAPTER / "list_tiles.cuh").read_text()
         self.assertIn("tiles[partial + __popc(partial_lanes & lanes_before)]", source)
-        self.assertIn("tiles[lists.most - 1 - full - __popc(full_lanes & lanes_before)]", source)
+        self.assertIn("tiles[block_mask.most - 1 - full - __popc(full_lanes & lanes_before)]", source)
         empty, partial, full = drawn.EMPTY, drawn.PARTIAL, drawn.FULL
         kinds = [full, empty, partial, full, partial]
         self.assertEqual(drawn.in_lists(kinds), ([2, 4], [3, 0]))

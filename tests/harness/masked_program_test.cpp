@@ -44,12 +44,12 @@ MaskedShape shape_of(const MaskedAttention::Args& args) {
   if (args.block_mask) {
     const int size = args.size_of_blocks, rows = (args.seq_q + size - 1) / size,
               cols = (args.seq_k + size - 1) / size;
-    shape.block_mask = std::make_shared<const BlockMask>(
-        BlockMask{.heads = args.heads_of_blocks,
-                  .rows = rows,
-                  .cols = cols,
-                  .size = size,
-                  .blocks = downloaded(args.block_mask, std::int64_t(args.heads_of_blocks) * rows * cols)});
+    shape.block_mask = std::make_shared<const BlockPattern>(BlockPattern{
+        .heads = args.heads_of_blocks,
+        .rows = rows,
+        .cols = cols,
+        .size = size,
+        .blocks = downloaded(args.block_mask, std::int64_t(args.heads_of_blocks) * rows * cols)});
   }
   shape.dropout = 1 - args.dropout.kept / double(Dropout::kOf);
   const uint2 seed = args.dropout.keys.of_round[0];
@@ -245,8 +245,9 @@ TEST(MaskedShapes, AreRefusedThatContradictThemselves) {
               shape.key_lengths = std::make_shared<const Numbers>(Numbers{0, 5});
             }),
             "--seq-k is 16777217: must be at most 16777216 with --key-lengths");
-  const auto with_blocks = [&](const BlockMask& mask) {
-    return refusal([&](MaskedShape& shape) { shape.block_mask = std::make_shared<const BlockMask>(mask); });
+  const auto with_blocks = [&](const BlockPattern& mask) {
+    return refusal(
+        [&](MaskedShape& shape) { shape.block_mask = std::make_shared<const BlockPattern>(mask); });
   };
   EXPECT_EQ(with_blocks({.heads = 3, .blocks = {1, 0, 1}}), "it is accepted");
   EXPECT_EQ(with_blocks({.heads = 2, .blocks = {1, 0}}),

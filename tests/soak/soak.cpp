@@ -136,12 +136,12 @@ typename P::Shape shape_of(Random& random, const AttentionShape& dense, fa::Layo
       shape.key_lengths = std::make_shared<const std::vector<std::int32_t>>(std::move(lengths));
     }
     if (random.one_in(3)) {
-      fa::BlockMask mask{.heads = random.one_in(2) ? 1 : shape.heads, .size = random.one_in(2) ? 64 : 128};
+      fa::BlockPattern mask{.heads = random.one_in(2) ? 1 : shape.heads, .size = random.one_in(2) ? 64 : 128};
       mask.rows = (shape.seq_q - 1) / mask.size + 1;
       mask.cols = (shape.seq_k - 1) / mask.size + 1;
       for (std::int64_t block = 0; block < mask.heads * mask.rows * mask.cols; ++block)
         mask.blocks.push_back(std::uint8_t(random.one_in(2)));
-      shape.block_mask = std::make_shared<const fa::BlockMask>(std::move(mask));
+      shape.block_mask = std::make_shared<const fa::BlockPattern>(std::move(mask));
     }
     if (shape.block_mask &&
         random.one_in(3)) {  // a pattern alone, of whole blocks: block_sparse takes no other

@@ -21,7 +21,7 @@
 
 namespace {
 
-using fa::ch11::HeadMasks;
+using fa::ch11::MaskMod;
 using fa::ch11::Masks;
 
 constexpr int kSeq = 2048;  // queries and keys of one head
@@ -45,7 +45,7 @@ void print_runs(const std::vector<int>& ends) {
 }
 
 void print_masks(const char* name, const Masks& masks, const char* before = ",\n") {
-  const HeadMasks of_head = masks.of(0);
+  const MaskMod of_head = masks.of(0);
   const auto sees = [&](int query, int key) { return of_head.sees(masks.query(query), masks.key(key)); };
   std::printf("%s\"%s\": {\"kinds\": ", before, name);
   print_list(kSeq / kBr, [&](int row) {
