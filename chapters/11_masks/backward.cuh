@@ -56,7 +56,7 @@ __device__ __forceinline__ float* sums_of_dq(const Backward<typename Tile::T>& a
   return a.dq_sum + (std::size_t(head) * padded_queries + first_query) * ch08::cols_of<Tile>(a);
 }
 
-/// Of all query tiles those that are not empty. Each thread computes the kind of every tile.
+/// The query tiles that are not empty. Each thread computes the kind of every tile.
 template <class Tile>
 struct VisibleQueries : QueryWalk<Tile> {
   const Masks& masks;
@@ -93,7 +93,7 @@ struct ListedQueryTiles : QueryWalk<Tile> {
   const BlockMask& block_mask;
   bool partial = true;  ///< whether the current tile is
 
-  /// Without an order, no row is given: the first list is read like the others. With a row, dropout at
+  /// Without an order, no row is given: the first list is read like the next ones. With a row, dropout at
   /// head_dim 128 took 3 % longer.
   __device__ __forceinline__ ListedQueryTiles(const Backward<typename Tile::T>& attention,
                                               const KeyBlock<Tile>& keys, const Masks& all,
@@ -160,7 +160,7 @@ using TransposedScores = Fragments<Tile, Tile::kScoreCols>;
 template <class Tile>
 using KeyGradient = Fragments<Tile, Tile::kCols>;
 
-/// What a block has throughout.
+/// The parts of a block that its steps share.
 template <class Tile>
 struct BackwardBlock {
   const Backward<typename Tile::T>& a;
@@ -245,7 +245,8 @@ __device__ __forceinline__ void keep(TransposedScores<Tile>& r, Bits bits) {
   }
 }
 
-/// ch08::probabilities() of the elements that exist. P of the others is 0, even if LSE = -inf.
+/// ch08::probabilities() of the elements that exist. P is 0 where an element does not exist, even if LSE =
+/// -inf.
 /// @param sLse  LSE of the first query
 template <class Tile>
 __device__ __forceinline__ void existing_probabilities(TransposedScores<Tile>& rS, const float* sLse,
@@ -319,7 +320,7 @@ __device__ __forceinline__ void dropped_operands(Operand<Tile>& p, Operand<Tile>
 
 /// The same with dropout: P^T o M and dS^T / s.
 ///
-/// With Z, which is 1 / (1 - p) for the elements of P that are kept and 0 for the others, O = (P o Z) V. So
+/// With Z, which is 1 / (1 - p) for the elements of P that are kept and 0 for the rest, O = (P o Z) V. So
 ///
 ///   dV = (P o Z)^T dO    dP = (dO V^T) o Z    dS = P o (dP - D)
 ///
@@ -342,7 +343,7 @@ __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
   block.partner.pass_p(query, p);
 }
 
-/// From products q.k to P^T, rounded, as operand. What remains in rS is P^T o f', not rounded. Both are 0
+/// From products q.k to P^T, rounded, as operand. P^T o f' remains in rS, not rounded. Both are 0
 /// where an element does not exist.
 /// @param sLse  LSE of the first query     @param first_key  of the warp
 template <class Tile>
@@ -448,7 +449,7 @@ __device__ __forceinline__ void add_masked_tile(KeyGradient<Tile>& rdV, KeyGradi
   }
 }
 
-/// A warp computes the kind of its own share first, and evaluates the masks for each score only if that is
+/// A warp computes the kind of its share first, and evaluates the masks for each score only if that is
 /// partial.
 template <class Tile, class Make>
 __device__ __forceinline__ void add_partial_tile(KeyGradient<Tile>& rdV, KeyGradient<Tile>& rdK,
@@ -563,7 +564,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
 // --- three_kinds -------------------------------------------------------------------------------------------
 
-/// Evaluates no mask in a full tile. In a partial one, each warp first computes the kind of its own share.
+/// Evaluates no mask in a full tile. In a partial one, each warp first computes the kind of its share.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     three_kinds_gradients(Backward<typename Tile::T> given, Masks masks) {

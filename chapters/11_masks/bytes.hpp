@@ -58,8 +58,8 @@ inline void add_masks(Traffic& to, const Masks& masks, std::int64_t warps, std::
   if (masks.key_lengths) add(to, "key_lengths", {.read_bytes = 4 * warps, .at_least = true});
 }
 
-/// Of the forward pass with these tiles. The masks are evaluated at least once for each partial tile, and
-/// once for each list.
+/// The bytes of the forward pass with these tiles. The masks are evaluated at least once for each partial
+/// tile, and once for each list.
 /// @param buffers  where lists are, if it has any
 template <class Tile>
 Traffic forward_traffic(const MaskedShape& shape, Finds finds, const ListBuffers& buffers) {
@@ -100,7 +100,8 @@ Traffic forward_traffic(const MaskedShape& shape, Finds finds, const ListBuffers
   return traffic;
 }
 
-/// Of making the lists, and of a backward kernel with a block for each key tile that adds nothing to dQ.
+/// The bytes of making the lists, and of a backward kernel with a block for each key tile that adds nothing
+/// to dQ.
 /// @param visited  receives how many query tiles are visited, once for each key tile of each head
 template <class Tile>
 Traffic key_tile_traffic(const MaskedShape& shape, Finds finds, const ListBuffers& buffers,
@@ -159,7 +160,7 @@ std::int64_t rows_of_sums(const MaskedShape& shape) {
   return shape.batch * shape.heads * tiles(shape.seq_q, Tile::Br) * Tile::Br;
 }
 
-/// Of the backward kernels of a variant that adds dQ in memory.
+/// The bytes of the backward kernels of a variant that adds dQ in memory.
 template <class Tile>
 Traffic backward_traffic(const MaskedShape& shape, Finds finds, const ListBuffers& buffers) {
   std::int64_t visited = 0;

@@ -68,7 +68,7 @@ struct ListedGradientTiles {
 
 // --- delta -------------------------------------------------------------------------------------------------
 
-/// What one instruction loads.
+/// The elements that one instruction loads.
 template <class T>
 struct alignas(16) Chunk {
   static constexpr int kCount = 16 / sizeof(T);
@@ -86,7 +86,7 @@ struct alignas(16) Chunk {
 };
 
 /// O of a warp's rows, on the way from HBM while other loads are issued. Eight lanes share a row: lane 8 * r
-/// + c has every eighth chunk, from chunk c on, of rows r + 4 * i. What does not exist is zeros.
+/// + c has every eighth chunk, from chunk c on, of rows r + 4 * i. Elements that do not exist are zeros.
 template <class Tile>
 struct RowsOfO {
   using T = typename Tile::T;

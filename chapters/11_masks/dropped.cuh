@@ -16,7 +16,7 @@
 
 namespace fa::ch11 {
 
-/// What dropout says of the 32 elements that two answers of Philox decide: bit Dropout::place() is for an
+/// Which of the 32 elements that two answers of Philox decide are kept: bit Dropout::place() is for an
 /// element of the first answer, 16 bits further up for one of the second.
 __device__ __forceinline__ std::uint32_t kept_by(const Dropout& dropout, const uint4& first,
                                                  const uint4& second) {
@@ -52,7 +52,7 @@ struct Kept {
   }
 };
 
-/// Draws for a slice. Of each 32 keys, a lane holds 32 elements of P, which two calls of Philox decide: one
+/// Draws for a slice. A lane holds 32 elements of P for each 32 keys. Two calls of Philox decide these: one
 /// for its even columns, one for its odd ones.
 /// @param head  counts through all batches     @param first_query, first_key  of the warp and of the slice
 template <class Tile>
@@ -126,7 +126,7 @@ __device__ __forceinline__ void scale(ch07::Accumulators<Tile>& acc, float by) {
   }
 }
 
-/// What is dropped of P, passed to a kernel by value.
+/// Dropout of P, passed to a kernel by value.
 struct WithDropout {
   Dropout dropout;
 
@@ -134,7 +134,7 @@ struct WithDropout {
   struct OfWarp {
     const Dropout& dropout;
     int head, first_query;
-    /// What is kept of the slice that begins at a key.
+    /// Draws for the slice that begins at a key.
     __device__ __forceinline__ Kept<Tile> operator()(int first_key) const {
       return draw<Tile>(dropout, head, first_query, first_key);
     }

@@ -120,7 +120,7 @@ __device__ __forceinline__ void store_what_sees_nothing(const Attention<typename
   }
 }
 
-/// What a consumer does about masks in a partial tile.
+/// The masks of a partial tile, for a consumer.
 template <class Tile>
 struct PartialTile {
   WgmmaMaskMod<Tile::Bc> mask_mod;

@@ -79,8 +79,7 @@ __device__ __forceinline__ HiddenBits hidden_bits(const Masks& masks, const Mask
   return hidden;
 }
 
-/// What the masks do to the scores that a wgmma has left in a warp's 16 rows: mask_mod(rS) hides some of
-/// them.
+/// mask_mod(rS) hides scores that a wgmma has left in a warp's 16 rows.
 /// @tparam kColumns  a multiple of 64
 template <int kColumns>
 struct WgmmaMaskMod {

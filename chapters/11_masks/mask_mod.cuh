@@ -25,16 +25,16 @@
 
 namespace fa::ch11 {
 
-/// What a mask leaves of a rectangle of scores.
+/// Whether a mask leaves no score of a rectangle, some or all.
 enum class TileKind { kEmpty, kPartial, kFull };
 
-/// What two masks leave together.
+/// The kind under two masks.
 __host__ __device__ __forceinline__ TileKind both(TileKind a, TileKind b) {
   if (a == TileKind::kEmpty || b == TileKind::kEmpty) return TileKind::kEmpty;
   return a == TileKind::kFull && b == TileKind::kFull ? TileKind::kFull : TileKind::kPartial;
 }
 
-/// What masks need to know of a query or a key.
+/// The numbers of a query or a key that masks use.
 struct Token {
   int position;  ///< in its sequence
   int document;  ///< the number of its document; 0 without documents
@@ -53,7 +53,8 @@ struct Rect {
 
 // --- the masks ---------------------------------------------------------------------------------------------
 
-/// No key after the query. Query i stands at key i + seq_k - seq_q, so that the last query sees the last key.
+/// No key after the query. Query i has the position of key i + seq_k - seq_q, so that the last query sees the
+/// last key.
 struct Causal {
   int shift;  ///< seq_k - seq_q; seq_k: no mask
   __host__ __device__ TileKind kind(const Rect& r) const {
@@ -145,7 +146,7 @@ struct Blocks {
   static __host__ __device__ int least(int a, int b) { return a < b ? a : b; }
 };
 
-/// What all of several masks leave.
+/// Several masks together.
 template <class... Mask>
 struct AllOf : Mask... {
   __host__ __device__ TileKind kind(const Rect& r) const {
@@ -198,14 +199,16 @@ struct Masks {
   __host__ __device__ Token query(int position) const { return token(position, seq_q); }
   __host__ __device__ Token key(int position) const { return token(position, seq_k); }
 
-  /// `count` neighbouring queries or keys. Of queries only those that exist; the last one, if none does.
+  /// `count` neighbouring queries or keys. Queries that do not exist are left out; if none exists, it is the
+  /// last one.
   __host__ __device__ Span queries(int first, int count) const {
     const int last = seq_q - 1, end = first + count - 1;
     return {query(first < last ? first : last), query(end < last ? end : last)};
   }
   __host__ __device__ Span keys(int first, int count) const { return {key(first), key(first + count - 1)}; }
 
-  /// What the masks of a head leave of a tile, or of a part of one. Queries that do not exist need nothing.
+  /// The kind of a tile, or of a part of one, under the masks of a head. Queries that do not exist need
+  /// nothing.
   __host__ __device__ TileKind kind(const MaskMod& head_mask, int first_query, int queries, int first_key,
                                     int keys) const {
     if (first_query >= seq_q) return TileKind::kEmpty;
@@ -273,7 +276,7 @@ struct LaneKeys {
   }
 };
 
-/// What the masks do to a warp's scores: mask_mod(rS) hides some of them. Bit 2 * ni + i in the word of a row
+/// mask_mod(rS) hides scores of a warp. Bit 2 * ni + i in the word of a row
 /// is set if the lane hides column i of rS[..][ni].
 ///
 /// Masks are evaluated before the product: their registers are free when the scores need them.

@@ -15,7 +15,7 @@
 ///           repair_marked_rows() reads
 ///
 /// mask_mod.cuh has the masks, block_mask.cuh the lists of tiles, mods.cuh the mods, which do nothing in
-/// `compressed`. What a warp does with a slice of keys otherwise is in chapter 07.
+/// `compressed`. Chapter 07 has the rest of what a warp does with a slice of keys.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -125,7 +125,7 @@ class QueryTokens<Tile, false> {
   int first_;
 };
 
-/// What masks leave of a warp's sub-tiles of a partial tile. If there are several, each lane computes the
+/// The kinds of a warp's sub-tiles of a partial tile. If there are several, each lane computes the
 /// kind of one, and a ballot distributes the kinds.
 template <class Tile>
 struct SubTiles {
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   constexpr int d = Tile::kHeadDim, Bc = Tile::Bc, kSlice = Tile::kSlice;
   const HeadRow row = query_row_of_block<Tile, Mods>(a, block_mask, masks);
   const MaskedBlock<Tile> block(a, masks, row);
-  // Of the warp. With dropout, a shuffle shows the compiler that it is: fewer registers are spilled.
+  // The warp's first. With dropout, a shuffle shows the compiler that it is uniform: fewer registers spill.
   const int first_query = mods.dropout.same_in_warp(block.first_query + block.warp_row);
   const auto score_mod = mods.score_mods.template of_warp<Tile>(block.a, block.head, first_query);
   const auto draw = mods.dropout.template of_warp<Tile>(block.head, first_query);
