@@ -2,10 +2,8 @@
 /// Chapter 03 as the harness sees it.
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string>
 
-#include "attention/dispatch.cuh"
+#include "attention/launch.hpp"
 #include "baselines/standard_attention.hpp"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
@@ -19,26 +17,19 @@ using Shape = AttentionForward::Shape;
 using Args = AttentionForward::Args;
 using Step = Variant<AttentionForward>;  // named with each variant below: g++ 12 gives up on bare braces
 
-/// The number of blocks that cover all rows of O.
-unsigned blocks_for(const Args& a) {
-  const std::size_t rows = std::size_t(a.batch) * a.heads * a.seq_q;
-  return unsigned((rows - 1) / kWarps + 1);
-}
+/// The rows of O.
+std::size_t rows_of(const Args& a) { return std::size_t(a.batch) * a.heads * a.seq_q; }
 
 void launch_two_pass(const Args& a, cudaStream_t stream) {
-  with_head_dim(a.head_dim, [&](auto d) {
-    launch(two_pass_attention<d>, blocks_for(a), kBlockThreads, 0, stream, a.as<float>());
+  select<PowersOfTwo>(a.dtype, a.head_dim, [&](auto, auto d) {
+    launch(two_pass_attention<d>, blocks_for(rows_of(a), kWarps), kBlockThreads, 0, stream, a.as<float>());
   });
 }
 
 void launch_one_pass(const Args& a, cudaStream_t stream) {
-  with_head_dim(a.head_dim, [&](auto d) {
-    launch(one_pass_attention<d>, blocks_for(a), kBlockThreads, 0, stream, a.as<float>());
+  select<PowersOfTwo>(a.dtype, a.head_dim, [&](auto, auto d) {
+    launch(one_pass_attention<d>, blocks_for(rows_of(a), kWarps), kBlockThreads, 0, stream, a.as<float>());
   });
-}
-
-std::optional<Refusal> refuse_shape(const Shape& shape) {
-  return refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32});
 }
 
 /// Each row reads every key that it sees `reads_of_k` times, and the value of that key once.
@@ -73,12 +64,12 @@ AnyChapter describe_chapter() {
                .summary = "a warp per row: one pass for (m, l), then every score again for P V",
                .launch = launch_two_pass,
                .traffic = two_pass_traffic,
-               .refuse = refuse_shape},
+               .refuse = refuse_unless_compiled<PowersOfTwo>},
           Step{.name = "one_pass",
                .summary = "o accumulates with m and l and is corrected: K is read once per row",
                .launch = launch_one_pass,
                .traffic = one_pass_traffic,
-               .refuse = refuse_shape},
+               .refuse = refuse_unless_compiled<PowersOfTwo>},
       }};
 }
 

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
-#include <optional>
-#include <string>
 #include <vector>
 
-#include "attention/dispatch.cuh"
+#include "attention/launch.hpp"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
@@ -29,34 +26,34 @@ struct Tiles {
   std::size_t shared_bytes;  ///< per block
 };
 
-/// One block per head of each batch.
-unsigned blocks_for(const Args& a) { return unsigned(a.batch) * unsigned(a.heads); }
+/// A block takes a head of a batch.
+unsigned heads_of(const Args& a) { return unsigned(a.batch) * unsigned(a.heads); }
 
 // --- thread_per_row and cooperative ---------------------------------------------------------------
 
 template <int kPad>
-Tiles row_tiles(std::int64_t head_dim) {
-  return with_head_dim(head_dim, [](auto d) {
+Tiles row_tiles(const Shape& shape) {
+  return select<PowersOfTwo>(shape.dtype, shape.head_dim, [](auto, auto d) {
     using Tile = RowTiles<d, kPad>;
-    return Tiles{Tile::Br, Tile::Bc, sizeof(float) * Tile::kFloats};
+    return Tiles{Tile::Br, Tile::Bc, shared_bytes_of<Tile>()};
   });
 }
 
 constexpr int kUnpadded = 0, kPadded = 1;
 
 void launch_thread_per_row(const Args& a, cudaStream_t stream) {
-  with_head_dim(a.head_dim, [&](auto d) {
+  select<PowersOfTwo>(a.dtype, a.head_dim, [&](auto, auto d) {
     using Tile = RowTiles<d, kUnpadded>;
-    launch(thread_per_row_attention<Tile>, blocks_for(a), Tile::Br, sizeof(float) * Tile::kFloats, stream,
+    launch(thread_per_row_attention<Tile>, heads_of(a), Tile::Br, shared_bytes_of<Tile>(), stream,
            a.as<float>(), a.buffer<float>("m"), a.buffer<float>("l"));
   });
 }
 
 void launch_cooperative(const Args& a, cudaStream_t stream) {
-  with_head_dim(a.head_dim, [&](auto d) {
+  select<PowersOfTwo>(a.dtype, a.head_dim, [&](auto, auto d) {
     using Tile = RowTiles<d, kPadded>;
-    launch(cooperative_attention<Tile>, blocks_for(a), Tile::Br, sizeof(float) * Tile::kFloats, stream,
-           a.as<float>(), a.buffer<float>("m"), a.buffer<float>("l"));
+    launch(cooperative_attention<Tile>, heads_of(a), Tile::Br, shared_bytes_of<Tile>(), stream, a.as<float>(),
+           a.buffer<float>("m"), a.buffer<float>("l"));
   });
 }
 
@@ -79,8 +76,8 @@ constexpr int floats_for(int keys) {
 
 /// Calls f(Tile()) with the tiles that fit when a key tile has the keys of one step.
 template <class F>
-auto with_warp_tiles(std::int64_t head_dim, F f) {
-  return with_head_dim(head_dim, [&](auto d) {
+auto select_warp_tiles(DType dtype, std::int64_t head_dim, const F& f) {
+  return select<PowersOfTwo>(dtype, head_dim, [&](auto, auto d) {
     constexpr std::size_t kSmallest = sizeof(float) * floats_for<WarpTiles<d>>(WarpTiles<d>::kStepKeys);
     return kSmallest <= shared_bytes_limit() ? f(WarpTiles<d>()) : f(SmallWarpTiles<d>());
   });
@@ -95,16 +92,18 @@ Tiles warp_tiles(int wanted) {
   return {Tile::Br, keys, sizeof(float) * floats_for<Tile>(keys)};
 }
 
-Tiles warp_tiles_for(std::int64_t head_dim, int wanted) {
-  return with_warp_tiles(head_dim, [=](auto tile) { return warp_tiles<decltype(tile)>(wanted); });
+template <int kWantedKeys>
+Tiles warp_tiles_for(const Shape& shape) {
+  return select_warp_tiles(shape.dtype, shape.head_dim,
+                           [](auto tile) { return warp_tiles<decltype(tile)>(kWantedKeys); });
 }
 
 template <int kWantedKeys>
 void launch_warp_per_rows(const Args& a, cudaStream_t stream) {
-  with_warp_tiles(a.head_dim, [&](auto tile) {
+  select_warp_tiles(a.dtype, a.head_dim, [&](auto tile) {
     using Tile = decltype(tile);
     const Tiles tiles = warp_tiles<Tile>(kWantedKeys);
-    launch(warp_per_rows_attention<Tile>, blocks_for(a), Tile::kThreads, tiles.shared_bytes, stream,
+    launch(warp_per_rows_attention<Tile>, heads_of(a), Tile::kThreads, tiles.shared_bytes, stream,
            a.as<float>(), a.buffer<float>("m"), a.buffer<float>("l"), tiles.Bc);
   });
 }
@@ -135,30 +134,23 @@ std::vector<TensorSpec> statistics_of_rows(const Shape& shape) {
           {.name = "l", .shape = {shape.batch, shape.heads, shape.seq_q}}};
 }
 
-std::optional<Refusal> refuse_shape(const Shape& shape) {
-  return refuse_unless(shape, {32, 64, 128, 256}, {DType::kFloat32});
-}
-
 /// A variant whose tiles depend on the head dimension and determine its traffic and its shared memory.
 Step step(const char* name, const char* summary, void (*launch)(const Args&, cudaStream_t),
-          const std::function<Tiles(std::int64_t)>& tiles_for) {
-  return Step{.name = name,
-              .summary = summary,
-              .launch = launch,
-              .traffic = [=](const Shape& shape) { return traffic_of(shape, tiles_for(shape.head_dim)); },
-              .refuse = refuse_shape,
-              .needs =
-                  [=](const Shape& shape) {
-                    return DeviceNeeds{.shared_bytes = tiles_for(shape.head_dim).shared_bytes};
-                  },
-              .workspace = statistics_of_rows};
+          Tiles (*tiles_for)(const Shape&)) {
+  return Step{
+      .name = name,
+      .summary = summary,
+      .launch = launch,
+      .traffic = [=](const Shape& shape) { return traffic_of(shape, tiles_for(shape)); },
+      .refuse = refuse_unless_compiled<PowersOfTwo>,
+      .needs = [=](const Shape& shape) { return DeviceNeeds{.shared_bytes = tiles_for(shape).shared_bytes}; },
+      .workspace = statistics_of_rows};
 }
 
 /// warp_per_rows with key tiles of kWantedKeys keys, or of as many as fit.
 template <int kWantedKeys>
 Step warp_step(const char* name, const char* summary) {
-  return step(name, summary, launch_warp_per_rows<kWantedKeys>,
-              [](std::int64_t head_dim) { return warp_tiles_for(head_dim, kWantedKeys); });
+  return step(name, summary, launch_warp_per_rows<kWantedKeys>, warp_tiles_for<kWantedKeys>);
 }
 
 }  // namespace

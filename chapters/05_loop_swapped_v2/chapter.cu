@@ -1,11 +1,8 @@
 /// @file
 /// Chapter 05 as the harness sees it.
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <type_traits>
 
-#include "attention/dispatch.cuh"
+#include "attention/launch.hpp"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
@@ -33,73 +30,50 @@ using RegisterTiled = RegisterTiles<LargeTiles<d>, 2>;
 template <int d>
 using SmallRegisterTiled = RegisterTiles<SmallTiles<d>, 2>;
 
-/// The steps that lead to `register_tiled` take dense tensors.
-struct LessonSizes : PowersOfTwo {
-  static constexpr std::array kTypes = {DType::kFloat32};
-};
-/// `register_tiled` takes any strides, and every multiple of 8.
-struct AllSizes : LessonSizes {
+/// `register_tiled` takes any strides, and every multiple of 8; the steps that lead to it take dense tensors.
+struct AllSizes : PowersOfTwo {
   static constexpr bool kPads = true;
 };
-
-/// Calls f(Tile<d>()) with the width d of the kernel that computes head_dim, or f(Smaller<d>()) on a device
-/// whose shared memory is too small for that.
-template <class Sizes, template <int> class Tile, template <int> class Smaller, class F>
-auto with_tiles(std::int64_t head_dim, F f) {
-  return with_head_dim<Sizes>(head_dim, [&](auto d) {
-    return with_tiles_that_fit<Tile<d>, Smaller<d>>(
-        [&]<class Fitting>(std::type_identity<Fitting>) { return f(Fitting()); });
-  });
-}
-
-/// Calls f(Policy()), or f(AnyRows<Policy>()) if the variant takes any tensors and these are not dense.
-template <class Sizes, class Policy, class F>
-void with_rows_of(const Args& a, F f) {
-  if constexpr (pads<Sizes>()) {
-    bool is_dense = a.head_dim == Policy::kHeadDim;
-    for (const char* name : {"q", "k", "v", "o"})
-      is_dense = is_dense && a.strides.at(name).row == Policy::kHeadDim;
-    with_dense(is_dense,
-               [&](auto dense) { f(std::conditional_t<decltype(dense)::value, Policy, AnyRows<Policy>>()); });
-  } else {
-    f(Policy());
-  }
-}
 
 /// A variant with one block per query tile of each head of each batch.
 ///
 /// @tparam Smaller   the policy for devices whose shared memory is too small for Tile
 /// @param kernel_of  takes a policy by value, returns its kernel
-template <template <int> class Tile, template <int> class Smaller = Tile, class Sizes = LessonSizes,
+template <template <int> class Tile, template <int> class Smaller = Tile, class Sizes = PowersOfTwo,
           class KernelOf>
 Step step(const char* name, const char* summary, KernelOf kernel_of) {
-  return Step{.name = name,
-              .summary = summary,
-              .launch =
-                  [kernel_of](const Args& a, cudaStream_t stream) {
-                    with_tiles<Sizes, Tile, Smaller>(a.head_dim, [&](auto tiles_that_fit) {
-                      with_rows_of<Sizes, decltype(tiles_that_fit)>(a, [&](auto policy) {
-                        using Policy = decltype(policy);
-                        const unsigned tiles = unsigned((a.seq_q - 1) / Policy::Br + 1);
-                        launch(kernel_of(policy), tiles * unsigned(a.batch) * unsigned(a.heads),
-                               Policy::kThreads, shared_bytes_of<Policy>(), stream, a.as<float>());
-                      });
-                    });
-                  },
-              .traffic =
-                  [](const Shape& shape) {
-                    return with_tiles<Sizes, Tile, Smaller>(shape.head_dim, [&](auto policy) {
-                      return attention_traffic(shape, decltype(policy)::Br);
-                    });
-                  },
-              .refuse = refuse_unless_compiled<Sizes>,
-              .takes_strides = pads<Sizes>(),
-              .needs =
-                  [](const Shape& shape) {
-                    return with_tiles<Sizes, Tile, Smaller>(shape.head_dim, [](auto policy) {
-                      return DeviceNeeds{.shared_bytes = shared_bytes_of<decltype(policy)>()};
-                    });
-                  }};
+  return Step{
+      .name = name,
+      .summary = summary,
+      .launch =
+          [kernel_of](const Args& a, cudaStream_t stream) {
+            const bool no_gaps = are_dense(a, {"q", "k", "v", "o"});
+            select<Sizes>(a.dtype, a.head_dim, no_gaps, [&](auto, auto d, auto dense) {
+              with_tiles_that_fit<Tile<d>, Smaller<d>>([&]<class Tiles>(std::type_identity<Tiles>) {
+                using Policy = std::conditional_t<dense || !pads<Sizes>(), Tiles, AnyRows<Tiles>>;
+                launch_tiles<Policy>(kernel_of(Policy()), blocks_of_queries(a, Policy::Br), stream,
+                                     a.as<float>());
+              });
+            });
+          },
+      .traffic =
+          [](const Shape& shape) {
+            return select<Sizes>(shape.dtype, shape.head_dim, [&](auto, auto d) {
+              return with_tiles_that_fit<Tile<d>, Smaller<d>>([&]<class Tiles>(std::type_identity<Tiles>) {
+                return attention_traffic(shape, Tiles::Br);
+              });
+            });
+          },
+      .refuse = refuse_unless_compiled<Sizes>,
+      .takes_strides = pads<Sizes>(),
+      .needs =
+          [](const Shape& shape) {
+            return select<Sizes>(shape.dtype, shape.head_dim, [](auto, auto d) {
+              return with_tiles_that_fit<Tile<d>, Smaller<d>>([]<class Tiles>(std::type_identity<Tiles>) {
+                return DeviceNeeds{.shared_bytes = shared_bytes_of<Tiles>()};
+              });
+            });
+          }};
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 /// Chapter 07 as the harness sees it.
 #include <type_traits>
 
-#include "attention/dispatch.cuh"
+#include "attention/launch.hpp"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
@@ -16,25 +16,7 @@ using Shape = AttentionForward::Shape;
 using Args = AttentionForward::Args;
 using Step = Variant<AttentionForward>;  // named with each variant below, because g++ 12 fails on bare braces
 
-// --- the variants: a kernel, and how it divides the problem for each head dimension ------------------
-
-// Kernel<Tile>::get() returns the kernel for these tiles.
-template <class Tile>
-struct SingleStage {
-  static auto get() { return single_stage_attention<Tile>; }
-};
-template <class Tile>
-struct MultiStage {
-  static auto get() { return multi_stage_attention<Tile>; }
-};
-template <class Tile>
-struct SplitKv {
-  static auto get() { return split_kv_attention<Tile>; }
-};
-template <class Tile>
-struct EdgesFirst {
-  static auto get() { return masked_first_attention<Tile>; }
-};
+// --- the variants: how each divides the problem for a head dimension ---------------------------------
 
 template <int d>
 using OneStage = typename Ladder<d>::OneStage;
@@ -59,30 +41,27 @@ auto with_tiles(F f) {
   }
 }
 
-template <template <class> class Kernel, template <int> class Choices, class Sizes>
-void launch_step(const Args& a, cudaStream_t stream) {
-  with_compiled<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    const bool is_dense = a.head_dim == d && a.strides.at("k").row == d && a.strides.at("v").row == d;
-    with_dense(is_dense, [&](auto dense) {
-      with_tiles<T, Choices<d>, d, dense>([&]<class Tile>(std::type_identity<Tile>) {
-        const unsigned tiles = unsigned((a.seq_q + Tile::Br - 1) / Tile::Br);
-        launch(Kernel<Tile>::get(), tiles * unsigned(a.batch) * unsigned(a.heads), Tile::kThreads,
-               Tile::kSharedBytes, stream, a.as<T>());
-      });
-    });
-  });
-}
-
-template <template <class> class Kernel, template <int> class Choices, class Sizes = LessonSizes>
-Step step(const char* name, const char* summary) {
+/// A variant with a block for each query tile of a head.
+/// @param kernel_of  takes tiles by value, returns their kernel
+template <template <int> class Choices, class Sizes = LessonSizes, class KernelOf>
+Step step(const char* name, const char* summary, KernelOf kernel_of) {
   return Step{
       .name = name,
       .summary = summary,
-      .launch = launch_step<Kernel, Choices, Sizes>,
+      .launch =
+          [=](const Args& a, cudaStream_t stream) {
+            const bool no_gaps = are_dense(a, {"k", "v"});
+            select<Sizes>(
+                a.dtype, a.head_dim, no_gaps, [&]<class T>(std::type_identity<T>, auto d, auto dense) {
+                  with_tiles<T, Choices<d>, d, dense>([&]<class Tile>(std::type_identity<Tile>) {
+                    launch_tiles<Tile>(kernel_of(Tile()), blocks_of_queries(a, Tile::Br), stream, a.as<T>());
+                  });
+                });
+          },
       .traffic =
           [](const Shape& shape) {
-            return with_head_dim<Sizes>(shape.head_dim, [&](auto d) {
-              return with_tiles<__nv_bfloat16, Choices<d>, d>(
+            return select<Sizes>(shape.dtype, shape.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+              return with_tiles<T, Choices<d>, d>(
                   [&]<class Tile>(std::type_identity<Tile>) { return attention_traffic(shape, Tile::Br); });
             });
           },
@@ -90,8 +69,8 @@ Step step(const char* name, const char* summary) {
       .takes_strides = true,
       .needs =
           [](const Shape& shape) {
-            return with_head_dim<Sizes>(shape.head_dim, [](auto d) {
-              return with_tiles<__nv_bfloat16, Choices<d>, d>([]<class Tile>(std::type_identity<Tile>) {
+            return select<Sizes>(shape.dtype, shape.head_dim, []<class T>(std::type_identity<T>, auto d) {
+              return with_tiles<T, Choices<d>, d>([]<class Tile>(std::type_identity<Tile>) {
                 return DeviceNeeds{.shared_bytes = Tile::kSharedBytes, .compute_capability = 80};
               });
             });
@@ -105,16 +84,20 @@ AnyChapter describe_chapter() {
       .name = "07_multi_stage",
       .title = "The pipeline: copies, products and exponentials at the same time",
       .variants = {
-          step<SingleStage, OneStage>("stages_1", "cp.async instead of loads and stores; waits at once"),
-          step<MultiStage, TwoStages>("stages_2", "the next tile is in flight while one is in use"),
-          step<MultiStage, ThreeStages>("stages_3", "two tiles are in flight"),
-          step<SplitKv, OneStage>("split_kv", "one stage: V in flight during Q K^T, the next K during P V"),
-          step<EdgesFirst, MaskedFirst>("masked_first",
-                                        "stages_2 with the keys backwards: edges in a separate loop"),
-          step<EdgesFirst, TwoRowsOfMma>("two_rows_of_mma",
-                                         "32 rows per warp: each fragment of K or V feeds two mma"),
-          step<EdgesFirst, FinalChoices, AllSizes>(
-              "final", "tile sizes per head_dim, lazy rescale, longest blocks first"),
+          step<OneStage>("stages_1", "cp.async instead of loads and stores; waits at once",
+                         [](auto tiles) { return single_stage_attention<decltype(tiles)>; }),
+          step<TwoStages>("stages_2", "the next tile is in flight while one is in use",
+                          [](auto tiles) { return multi_stage_attention<decltype(tiles)>; }),
+          step<ThreeStages>("stages_3", "two tiles are in flight",
+                            [](auto tiles) { return multi_stage_attention<decltype(tiles)>; }),
+          step<OneStage>("split_kv", "one stage: V in flight during Q K^T, the next K during P V",
+                         [](auto tiles) { return split_kv_attention<decltype(tiles)>; }),
+          step<MaskedFirst>("masked_first", "stages_2 with the keys backwards: edges in a separate loop",
+                            [](auto tiles) { return masked_first_attention<decltype(tiles)>; }),
+          step<TwoRowsOfMma>("two_rows_of_mma", "32 rows per warp: each fragment of K or V feeds two mma",
+                             [](auto tiles) { return masked_first_attention<decltype(tiles)>; }),
+          step<FinalChoices, AllSizes>("final", "tile sizes per head_dim, lazy rescale, longest blocks first",
+                                       [](auto tiles) { return masked_first_attention<decltype(tiles)>; }),
       }};
 }
 

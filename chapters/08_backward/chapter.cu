@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "arguments.cuh"
-#include "attention/dispatch.cuh"
+#include "attention/launch.hpp"
 #include "baselines/standard_attention.hpp"
 #include "device/launch.cuh"
 #include "forward.cuh"
@@ -33,11 +33,6 @@ using Args = AttentionBackward::Args;
 using Step = Variant<AttentionBackward>;  // each variant below names it: g++ 12 rejects bare braces
 
 constexpr std::int64_t kFloat = sizeof(float);
-
-/// Blocks of a kernel that takes one tile of `rows` rows per block, over all heads.
-unsigned tiles_of(std::int64_t length, std::size_t rows, std::int64_t heads) {
-  return blocks_for(length, rows) * unsigned(heads);
-}
 
 template <class T, int d>
 void launch_delta(const Backward<T>& b, cudaStream_t stream) {
@@ -74,11 +69,22 @@ template <class T, int d>
 using SmallPipelined =
     std::conditional_t<(d > 64), SmallFusedTiles<T, d, 2, Float4Sums>, LargePipelined<T, d>>;
 
-/// Calls f with the tiles that fit, passed as a type in std::type_identity.
+/// Calls f with the tiles that fit, passed as a type in std::type_identity. Returns what it returns.
 template <class Sizes, template <class, int> class Large, template <class, int> class Small, class F>
-void with_tiles(DType dtype, std::int64_t head_dim, F f) {
-  with_compiled<Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    with_tiles_that_fit<Large<T, d>, Small<T, d>>(f);
+auto with_tiles(DType dtype, std::int64_t head_dim, const F& f) {
+  return select<Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+    return with_tiles_that_fit<Large<T, d>, Small<T, d>>(f);
+  });
+}
+
+/// The same, with tiles for tensors without gaps if those that are named have none.
+template <class Sizes, template <class, int> class Large, template <class, int> class Small, class F>
+void with_tiles(const Args& a, std::initializer_list<const char*> names, const F& f) {
+  const bool no_gaps = are_dense(a, names);
+  select<Sizes>(a.dtype, a.head_dim, no_gaps, [&]<class T>(std::type_identity<T>, auto d, auto dense) {
+    with_tiles_that_fit<Large<T, d>, Small<T, d>>([&]<class Tile>(std::type_identity<Tile>) {
+      f(std::type_identity<std::conditional_t<dense, Dense<Tile>, Tile>>());
+    });
   });
 }
 
@@ -89,11 +95,10 @@ struct TileSizes {
 };
 template <class Sizes, template <class, int> class Large, template <class, int> class Small>
 TileSizes tiles_for(const Shape& shape) {
-  TileSizes sizes;
-  with_tiles<Sizes, Large, Small>(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
-    sizes = {.Br = Tile::Br, .Bc = Tile::Bc, .shared_bytes = shared_bytes_of<Tile>()};
-  });
-  return sizes;
+  return with_tiles<Sizes, Large, Small>(
+      shape.dtype, shape.head_dim, []<class Tile>(std::type_identity<Tile>) {
+        return TileSizes{.Br = Tile::Br, .Bc = Tile::Bc, .shared_bytes = shared_bytes_of<Tile>()};
+      });
 }
 TileSizes fp32_tiles(const Shape& shape) { return tiles_for<Fp32Sizes, LargeFp32, SmallFp32>(shape); }
 TileSizes key_tiles(const Shape& shape) { return tiles_for<MmaSizes, LargeKeys, SmallKeys>(shape); }
@@ -103,45 +108,26 @@ TileSizes pipelined_tiles(const Shape& shape) {
   return tiles_for<MmaSizes, LargePipelined, SmallPipelined>(shape);
 }
 
-/// Calls f with the tiles, for dense tensors if those that are named are.
-template <class Tile, class F>
-void with_rows_of(const Args& a, std::initializer_list<const char*> names, F f) {
-  bool is_dense = a.head_dim == Tile::kHeadDim;
-  for (const char* name : names) is_dense = is_dense && a.strides.at(name).row == Tile::kHeadDim;
-  with_dense(is_dense, [&](auto dense) {
-    f(std::type_identity<std::conditional_t<decltype(dense)::value, Dense<Tile>, Tile>>());
-  });
-}
-
 // --- fp32 ---------------------------------------------------------------------------------------------
 
-/// Calls f with the tiles that fit, for dense tensors if these are.
-template <class F>
-void with_fp32_tiles(const Args& a, F f) {
-  with_tiles<Fp32Sizes, LargeFp32, SmallFp32>(a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
-    with_rows_of<Tile>(a, {"q", "k", "v", "do", "dq", "dk", "dv"}, f);
-  });
-}
+constexpr std::initializer_list<const char*> kAll = {"q", "k", "v", "do", "dq", "dk", "dv"};
 
 void launch_fp32_two_kernels(const Args& a, cudaStream_t stream) {
   const Backward<float> b = backward_of<float>(a);
-  with_fp32_tiles(a, [&]<class Tile>(std::type_identity<Tile>) {
+  with_tiles<Fp32Sizes, LargeFp32, SmallFp32>(a, kAll, [&]<class Tile>(std::type_identity<Tile>) {
     launch_delta<float, Tile::kHeadDim>(b, stream);
-    launch(key_gradients<Tile>, tiles_of(a.seq_k, Tile::Bc, a.batch * a.kv_heads), Tile::kThreads,
-           Tile::kSharedBytes, stream, b);
-    launch(query_gradients<Tile>, tiles_of(a.seq_q, Tile::Br, a.batch * a.heads), Tile::kThreads,
-           Tile::kSharedBytes, stream, b);
+    launch_tiles<Tile>(key_gradients<Tile>, blocks_of_keys(a, Tile::Bc), stream, b);
+    launch_tiles<Tile>(query_gradients<Tile>, blocks_of_queries(a, Tile::Br), stream, b);
   });
 }
 
 void launch_fp32_fused(const Args& a, cudaStream_t stream) {
   const Backward<float> b = backward_of<float>(a);
-  with_fp32_tiles(a, [&]<class Tile>(std::type_identity<Tile>) {
+  with_tiles<Fp32Sizes, LargeFp32, SmallFp32>(a, kAll, [&]<class Tile>(std::type_identity<Tile>) {
     launch_delta<float, Tile::kHeadDim>(b, stream);
     const std::size_t elements = std::size_t(a.batch) * a.heads * a.seq_q * a.head_dim;
     launch(fill_dq_with_zeros, blocks_for(elements / 4, 256), 256, 0, stream, b);
-    launch(fused_gradients<Tile>, tiles_of(a.seq_k, Tile::Bc, a.batch * a.kv_heads), Tile::kThreads,
-           Tile::kSharedBytes, stream, b);
+    launch_tiles<Tile>(fused_gradients<Tile>, blocks_of_keys(a, Tile::Bc), stream, b);
   });
 }
 
@@ -155,12 +141,10 @@ void launch_mma_deterministic(const Args& a, cudaStream_t stream) {
     using T = typename Keys::T;
     const Backward<T> b = backward_of<T>(a);
     launch_delta<T, Keys::kHeadDim>(b, stream);
-    launch(mma_key_gradients<Keys>, tiles_of(a.seq_k, Keys::Bc, a.batch * a.kv_heads), Keys::kThreads,
-           Keys::kSharedBytes, stream, b);
+    launch_tiles<Keys>(mma_key_gradients<Keys>, blocks_of_keys(a, Keys::Bc), stream, b);
     with_tiles_that_fit<LargeQueries<T, Keys::kHeadDim>, SmallQueries<T, Keys::kHeadDim>>(
         [&]<class Queries>(std::type_identity<Queries>) {
-          launch(mma_query_gradients<Queries>, tiles_of(a.seq_q, Queries::Br, a.batch * a.heads),
-                 Queries::kThreads, Queries::kSharedBytes, stream, b);
+          launch_tiles<Queries>(mma_query_gradients<Queries>, blocks_of_queries(a, Queries::Br), stream, b);
         });
   });
 }
@@ -170,31 +154,24 @@ void launch_fused(void (*kernel)(Backward<typename Tile::T>), const Args& a, cud
   using T = typename Tile::T;
   Backward<T> b = backward_of<T>(a);
   b.dq_sum = a.buffer<float>("dq_sum");
-  const unsigned query_tiles = tiles_of(a.seq_q, Tile::Br, a.batch * a.heads);
+  const unsigned query_tiles = blocks_of_queries(a, Tile::Br);
   launch_delta<T, Tile::kHeadDim>(b, stream);
   const std::size_t sums = std::size_t(query_tiles) * Tile::Br * a.head_dim;
   launch(fill_with_zeros, blocks_for(sums / 4, 256), 256, 0, stream, b.dq_sum, sums / 4);
-  launch(kernel, tiles_of(a.seq_k, Tile::Bc, a.batch * a.kv_heads), Tile::kThreads, Tile::kSharedBytes,
-         stream, b);
+  launch_tiles<Tile>(kernel, blocks_of_keys(a, Tile::Bc), stream, b);
   launch(convert_dq<Tile>, query_tiles, Tile::kThreads, 0, stream, b);
 }
 
 void launch_mma_fused(const Args& a, cudaStream_t stream) {
-  with_tiles<MmaSizes, LargeFused, SmallFused>(
-      a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
-        with_rows_of<Tile>(a, kCopied, [&]<class Rows>(std::type_identity<Rows>) {
-          launch_fused<Rows>(mma_fused_gradients<Rows>, a, stream);
-        });
-      });
+  with_tiles<MmaSizes, LargeFused, SmallFused>(a, kCopied, [&]<class Tile>(std::type_identity<Tile>) {
+    launch_fused<Tile>(mma_fused_gradients<Tile>, a, stream);
+  });
 }
 
 void launch_mma_pipelined(const Args& a, cudaStream_t stream) {
-  with_tiles<MmaSizes, LargePipelined, SmallPipelined>(
-      a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
-        with_rows_of<Tile>(a, kCopied, [&]<class Rows>(std::type_identity<Rows>) {
-          launch_fused<Rows>(mma_pipelined_gradients<Rows>, a, stream);
-        });
-      });
+  with_tiles<MmaSizes, LargePipelined, SmallPipelined>(a, kCopied, [&]<class Tile>(std::type_identity<Tile>) {
+    launch_fused<Tile>(mma_pipelined_gradients<Tile>, a, stream);
+  });
 }
 
 // --- HBM traffic --------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
 #include "05_loop_swapped_v2/outer_products.cuh"
 #include "07_multi_stage/kernel.cuh"
-#include "attention/dispatch.cuh"
+#include "attention/launch.hpp"
 #include "device/launch.cuh"
 #include "forward.cuh"
 #include "sizes.cuh"
@@ -20,32 +21,31 @@ using Fp32Tiles = AnyRows<RegisterTiles<LargeTiles<d>, 2>>;
 template <int d>
 using SmallFp32Tiles = AnyRows<RegisterTiles<SmallTiles<d>, 2>>;
 
-/// Calls f(Tile()) with the tiles for an element type and a head dimension.
+/// Each kernel runs all smaller multiples of 8 as well.
+struct AllSizes : Fp32Sizes {
+  static constexpr std::array kTypes = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
+};
+
+/// Calls f with an element type and its tiles for a head dimension, passed as types in std::type_identity.
+/// Returns what it returns.
 template <class F>
-void with_tiles(DType dtype, std::int64_t head_dim, F f) {
-  if (dtype == DType::kFloat32) {
-    with_compiled<Fp32Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-      with_tiles_that_fit<Fp32Tiles<d>, SmallFp32Tiles<d>>(
-          [&]<class Tile>(std::type_identity<Tile>) { f(Tile()); });
-    });
+auto with_tiles(DType dtype, std::int64_t head_dim, const F& f) {
+  return select<AllSizes>(dtype, head_dim, [&]<class T>(std::type_identity<T> type, auto d) {
+    if constexpr (std::is_same_v<T, float>) {
+      return with_tiles_that_fit<Fp32Tiles<d>, SmallFp32Tiles<d>>([&](auto tile) { return f(type, tile); });
+    } else {
+      return f(type, std::type_identity<MultiStageTiles<T, d>>());
+    }
+  });
+}
+
+template <class T, class Tile>
+constexpr auto kernel() {
+  if constexpr (std::is_same_v<T, float>) {
+    return register_tiled_attention<Tile>;
   } else {
-    with_compiled<MmaSizes>(dtype, head_dim,
-                            [&]<class T>(std::type_identity<T>, auto d) { f(MultiStageTiles<T, d>()); });
+    return masked_first_attention<Tile>;
   }
-}
-
-template <class Tiles>
-void launch_tiles(AnyRows<Tiles>, const AttentionBackward::Args& args, unsigned blocks, cudaStream_t stream) {
-  using Tile = AnyRows<Tiles>;
-  launch(register_tiled_attention<Tile>, blocks, Tile::kThreads, sizeof(float) * Tile::kFloats, stream,
-         args.as<float>());
-}
-
-template <class T, int d>
-void launch_tiles(MultiStageTiles<T, d>, const AttentionBackward::Args& args, unsigned blocks,
-                  cudaStream_t stream) {
-  using Tile = MultiStageTiles<T, d>;
-  launch(masked_first_attention<Tile>, blocks, Tile::kThreads, Tile::kSharedBytes, stream, args.as<T>());
 }
 
 }  // namespace
@@ -55,22 +55,21 @@ std::vector<TensorSpec> forward::workspace(const AttentionShape& shape) {
 }
 
 Traffic forward::traffic(const AttentionShape& shape) {
-  std::int64_t Br = 0;
-  with_tiles(shape.dtype, shape.head_dim, [&](auto tile) { Br = decltype(tile)::Br; });
-  return attention_traffic(shape, Br);
+  return with_tiles(shape.dtype, shape.head_dim, [&]<class Tile>(auto, std::type_identity<Tile>) {
+    return attention_traffic(shape, Tile::Br);
+  });
 }
 
 std::size_t forward::shared_bytes(const AttentionShape& shape) {
-  std::size_t bytes = 0;
-  with_tiles(shape.dtype, shape.head_dim, [&](auto tile) { bytes = shared_bytes_of<decltype(tile)>(); });
-  return bytes;
+  return with_tiles(shape.dtype, shape.head_dim,
+                    []<class Tile>(auto, std::type_identity<Tile>) { return shared_bytes_of<Tile>(); });
 }
 
 void forward::launch(const AttentionBackward::Args& args, cudaStream_t stream) {
-  with_tiles(args.dtype, args.head_dim, [&](auto tile) {
-    const unsigned tiles = unsigned((args.seq_q - 1) / decltype(tile)::Br + 1);
-    launch_tiles(tile, args, tiles * unsigned(args.batch) * unsigned(args.heads), stream);
-  });
+  with_tiles(args.dtype, args.head_dim,
+             [&]<class T, class Tile>(std::type_identity<T>, std::type_identity<Tile>) {
+               launch_tiles<Tile>(kernel<T, Tile>(), blocks_of_queries(args, Tile::Br), stream, args.as<T>());
+             });
 }
 
 }  // namespace fa::ch08

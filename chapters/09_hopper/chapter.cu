@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "attention/dispatch.cuh"
+#include "attention/launch.hpp"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
@@ -157,15 +157,12 @@ struct WithoutMaximum {
 
 // --- the variants ------------------------------------------------------------------------------------------
 
-/// Calls f(std::type_identity<Tile>()) with the tiles that a method has for a shape, and returns what it
-/// returns.
+/// Calls f(std::type_identity<Tile>()) with the tiles that a method has. Returns what it returns.
 template <class Method, class Sizes, class F>
-auto with_tile(const Shape& shape, F f) {
-  std::invoke_result_t<F, std::type_identity<typename Method::template Tile<__nv_bfloat16, 64>>> result;
-  with_compiled<Sizes>(shape.dtype, shape.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    result = f(std::type_identity<typename Method::template Tile<T, d>>());
+auto with_tile(DType dtype, std::int64_t head_dim, const F& f) {
+  return select<Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+    return f(std::type_identity<typename Method::template Tile<T, d>>());
   });
-  return result;
 }
 
 template <class Method, class Sizes = LessonSizes>
@@ -174,31 +171,34 @@ Step step(const char* name, const char* summary) {
             .summary = summary,
             .launch =
                 [](const Args& a, cudaStream_t stream) {
-                  with_compiled<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-                    Method::template launch<typename Method::template Tile<T, d>>(a, stream);
+                  with_tile<Method, Sizes>(a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+                    Method::template launch<Tile>(a, stream);
                   });
                 },
             .traffic =
                 [](const Shape& shape) {
-                  return with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
-                    Traffic traffic = traffic_of<Tile>(shape);
-                    if constexpr (Method::kHasQueue) Method::template add_queue<Tile>(traffic, shape);
-                    return traffic;
-                  });
+                  return with_tile<Method, Sizes>(shape.dtype, shape.head_dim,
+                                                  [&]<class Tile>(std::type_identity<Tile>) {
+                                                    Traffic traffic = traffic_of<Tile>(shape);
+                                                    if constexpr (Method::kHasQueue)
+                                                      Method::template add_queue<Tile>(traffic, shape);
+                                                    return traffic;
+                                                  });
                 },
             .refuse = refuse_unless_compiled<Sizes>,
             .takes_strides = true,
             .needs =
                 [](const Shape& shape) {
-                  return with_tile<Method, Sizes>(shape, []<class Tile>(std::type_identity<Tile>) {
-                    return DeviceNeeds{.shared_bytes = sizeof(SharedTiles<Tile>),
-                                       .compute_capability = kCapability,
-                                       .exactly = true};
-                  });
+                  return with_tile<Method, Sizes>(
+                      shape.dtype, shape.head_dim, []<class Tile>(std::type_identity<Tile>) {
+                        return DeviceNeeds{.shared_bytes = sizeof(SharedTiles<Tile>),
+                                           .compute_capability = kCapability,
+                                           .exactly = true};
+                      });
                 }};
   if constexpr (Method::kHasQueue) {
     step.workspace = [](const Shape& shape) {
-      return with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
+      return with_tile<Method, Sizes>(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
         return std::vector<TensorSpec>{
             {.name = "queue", .shape = {Method::template queue_length<Tile>(shape)}}};
       });

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "attention/dispatch.cuh"
+#include "attention/launch.hpp"
 #include "attention/tensor.hpp"
 #include "backward.cuh"
 
@@ -43,16 +43,16 @@ constexpr bool has_sums() {
 }
 
 /// Calls f(std::type_identity<Tile>()) with the tiles that a method has for an element type and a head
-/// dimension.
+/// dimension. Returns what it returns.
 /// @throws std::invalid_argument  if no kernel is compiled for them
 template <class Method, class Sizes, class F>
-void with_tile(DType dtype, std::int64_t head_dim, F f) {
-  with_compiled<Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+auto with_tile(DType dtype, std::int64_t head_dim, const F& f) {
+  return select<Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     using Tile = typename Method::template Tile<T, d>;
     if constexpr (pads<Sizes>() && has_sums<Method>()) {
       if (head_dim < Tile::kCols) return f(std::type_identity<Padded<Tile>>());
     }
-    f(std::type_identity<Tile>());
+    return f(std::type_identity<Tile>());
   });
 }
 

@@ -9,19 +9,11 @@
 
 #include "attention/masked_attention.hpp"
 #include "attention/traffic.hpp"
-#include "list_buffers.hpp"
+#include "launch.hpp"
 #include "list_tiles.cuh"
 #include "mask_mod.cuh"
-#include "problem.cuh"
 
 namespace fa::ch11 {
-
-/// How a kernel finds its tiles.
-enum class Finds {
-  kAllTiles,  ///< visits all, and evaluates the masks for all scores
-  kVisible,   ///< finds the kind of each tile, and visits those that are not empty
-  kListed     ///< visits what lists name
-};
 
 /// A row of tiles in the masks of a list: for a query tile the key tiles, or for a key tile the query tiles.
 struct RowOfTiles {

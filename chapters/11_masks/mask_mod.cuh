@@ -7,7 +7,7 @@
 /// kind() may return kPartial for any rectangle. AllOf puts masks together. Both functions use their
 /// arguments alone; only those of Blocks read memory.
 ///
-/// To add a mask: a type here, in MaskMod, Masks and Masks::of; masks_of() in problem.cuh; what variants
+/// To add a mask: a type here, in MaskMod, Masks and Masks::of; masks_of() in launch.hpp; what variants
 /// refuse in chapter.cu; and its option, reference and diagnosis in common/ (masked_attention.cpp,
 /// masked_options.cpp, masked_visibility.cpp).
 #pragma once

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime.h>
 
+#include <tuple>
 #include <type_traits>
 
 #include "07_multi_stage/softmax.cuh"
@@ -76,5 +77,10 @@ struct Mods {
 using NoMods = Mods<NoScoreMods, NoDropout>;
 /// For a pattern of blocks, and lengths that are multiples of its blocks: a tile is a block or a part of one.
 using OnlyBlocks = Mods<NoScoreMods, NoDropout, true>;
+
+struct ScoreMods;    // in score_mod.cuh
+struct WithDropout;  // in dropped.cuh
+/// Those that have a variant.
+using AllMods = std::tuple<NoMods, OnlyBlocks, Mods<NoScoreMods, WithDropout>, Mods<ScoreMods, NoDropout>>;
 
 }  // namespace fa::ch11

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "attention/dispatch.cuh"
+#include "attention/launch.hpp"
 #include "backward_pair.cuh"
 #include "device/launch.cuh"
 #include "tensor_maps.cuh"
@@ -42,7 +42,7 @@ void launch_backward_of(const Args& args, cudaStream_t stream) {
 }  // namespace
 
 void launch_backward(const Args& args, cudaStream_t stream) {
-  with_type(args.dtype, [&]<class T>(std::type_identity<T>) {
+  select(args.dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (sizeof(T) == 2) launch_backward_of<T>(args, stream);
   });
 }

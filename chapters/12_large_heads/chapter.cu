@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "attention/dispatch.cuh"
+#include "attention/launch.hpp"
 #include "backward.hpp"
 #include "fp32.hpp"
 #include "harness/chapter.hpp"
@@ -60,7 +60,7 @@ Step spilled_step(const char* name, const char* summary) {
 }
 
 void launch_forward(const Args& a, cudaStream_t stream) {
-  with_type(a.dtype, [&]<class T>(std::type_identity<T>) {
+  select(a.dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (sizeof(T) == 2) {
       launch_step<Cluster, T>(a, stream);
     } else {

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "attention/dispatch.cuh"
+#include "attention/launch.hpp"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
 #include "overlapped.cuh"
@@ -77,7 +77,7 @@ struct Overlapped : Cluster {
 };
 
 /// Whether this build has a kernel of a step: answers to exercises are compiled for the widths of their
-/// inputs alone, with as many columns of V as of Q and K (attention/dispatch.cuh).
+/// inputs alone, with as many columns of V as of Q and K (attention/launch.hpp).
 template <class Step, class Tile>
 constexpr bool is_compiled_for() {
 #ifdef FA_LARGE_TILES_ONLY

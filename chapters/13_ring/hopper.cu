@@ -16,7 +16,7 @@
 #include "10_hopper_backward/sizes.cuh"
 #include "10_hopper_backward/tensor_maps.cuh"
 #include "attend.hpp"
-#include "attention/dispatch.cuh"
+#include "attention/launch.hpp"
 #include "device/launch.cuh"
 #include "sizes.cuh"
 
@@ -51,13 +51,13 @@ std::vector<TensorSpec> forward_workspace(const Shape&) {
 }
 
 Traffic forward_traffic(const Shape& shape) {
-  Traffic traffic;
-  ch10::with_tile<Forward, Sizes>(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
-    traffic = ch09::traffic_of<Tile>(shape);
-    const std::int64_t queue = shape.batch * shape.heads * tiles(shape.seq_q, Tile::Br) * kInt;
-    traffic.tensors["queue"] = {.read_bytes = queue, .write_bytes = queue};
-  });
-  return traffic;
+  return ch10::with_tile<Forward, Sizes>(
+      shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+        Traffic traffic = ch09::traffic_of<Tile>(shape);
+        const std::int64_t queue = shape.batch * shape.heads * tiles(shape.seq_q, Tile::Br) * kInt;
+        traffic.tensors["queue"] = {.read_bytes = queue, .write_bytes = queue};
+        return traffic;
+      });
 }
 
 // --- backward ----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@
 #include "08_backward/fp32.cuh"
 #include "08_backward/tensor_cores.cuh"
 #include "attend.hpp"
-#include "attention/dispatch.cuh"
+#include "attention/launch.hpp"
 #include "device/launch.cuh"
 #include "sizes.cuh"
 
@@ -39,10 +39,10 @@ auto with_forward_tiles(F f) {
 }
 
 void forward(const Args& a, cudaStream_t stream) {
-  with_compiled<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+  select<Sizes>(a.dtype, a.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     with_forward_tiles<T, d>([&]<class Tile>(std::type_identity<Tile>) {
-      launch(ch07::masked_first_attention<Tile>, unsigned(tiles(a.seq_q, Tile::Br) * a.batch * a.heads),
-             Tile::kThreads, Tile::kSharedBytes, stream, a.as<T>());
+      launch_tiles<Tile>(ch07::masked_first_attention<Tile>, blocks_of_queries(a, Tile::Br), stream,
+                         a.as<T>());
     });
   });
 }
@@ -50,8 +50,8 @@ void forward(const Args& a, cudaStream_t stream) {
 std::vector<TensorSpec> forward_workspace(const Shape&) { return {}; }
 
 Traffic forward_traffic(const Shape& shape) {
-  return with_head_dim<Sizes>(shape.head_dim, [&](auto d) {
-    return with_forward_tiles<__nv_bfloat16, d>(
+  return select<Sizes>(shape.dtype, shape.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+    return with_forward_tiles<T, d>(
         [&]<class Tile>(std::type_identity<Tile>) { return attention_traffic(shape, Tile::Br); });
   });
 }
@@ -65,9 +65,9 @@ using SmallTiles =
     std::conditional_t<(d > 64), ch08::SmallFusedTiles<T, d, 2, ch08::Float4Sums>, LargeTiles<T, d>>;
 
 template <class F>
-void with_backward_tiles(DType dtype, std::int64_t head_dim, F f) {
-  with_compiled<Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    with_tiles_that_fit<LargeTiles<T, d>, SmallTiles<T, d>>(f);
+auto with_backward_tiles(DType dtype, std::int64_t head_dim, const F& f) {
+  return select<Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+    return with_tiles_that_fit<LargeTiles<T, d>, SmallTiles<T, d>>(f);
   });
 }
 
@@ -79,30 +79,27 @@ void backward(const Args& a, cudaStream_t stream) {
 
     using Rows = ch08::DeltaRows<T, Tile::kHeadDim>;
     const auto rows = std::size_t(a.batch) * std::size_t(a.heads) * std::size_t(a.seq_q);
-    const auto query_tiles = unsigned(tiles(a.seq_q, Tile::Br) * a.batch * a.heads);
+    const unsigned query_tiles = blocks_of_queries(a, Tile::Br);
     launch(ch08::compute_delta<T, Tile::kHeadDim>, blocks_for(rows, Rows::kRowsOfBlock), Rows::kThreads, 0,
            stream, b);
     const std::size_t sums = std::size_t(query_tiles) * Tile::Br * std::size_t(a.head_dim);
     launch(ch08::fill_with_zeros, blocks_for(sums / 4, 256), 256, 0, stream, b.dq_sum, sums / 4);
-    launch(ch08::mma_pipelined_gradients<Tile>, unsigned(tiles(a.seq_k, Tile::Bc) * a.batch * a.kv_heads),
-           Tile::kThreads, Tile::kSharedBytes, stream, b);
+    launch_tiles<Tile>(ch08::mma_pipelined_gradients<Tile>, blocks_of_keys(a, Tile::Bc), stream, b);
     launch(ch08::convert_dq<Tile>, query_tiles, Tile::kThreads, 0, stream, b);
   });
 }
 
 std::vector<TensorSpec> backward_workspace(const Shape& shape) {
-  std::vector<TensorSpec> specs;
-  with_backward_tiles(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
-    specs = {{.name = "delta", .shape = {shape.batch, shape.heads, shape.seq_q}},
-             {.name = "dq_sum",
-              .shape = {shape.batch, shape.heads, tiles(shape.seq_q, Tile::Br) * Tile::Br, shape.head_dim}}};
+  return with_backward_tiles(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+    return std::vector<TensorSpec>{
+        {.name = "delta", .shape = {shape.batch, shape.heads, shape.seq_q}},
+        {.name = "dq_sum",
+         .shape = {shape.batch, shape.heads, tiles(shape.seq_q, Tile::Br) * Tile::Br, shape.head_dim}}};
   });
-  return specs;
 }
 
 Traffic backward_traffic(const Shape& shape) {
-  Traffic traffic;
-  with_backward_tiles(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+  return with_backward_tiles(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
     const std::int64_t heads = shape.batch * shape.heads, kv_heads = shape.batch * shape.kv_heads;
     const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype)),
                        sum = shape.head_dim * kFloat;
@@ -110,33 +107,29 @@ Traffic backward_traffic(const Shape& shape) {
     const std::int64_t rows_read = heads * shape.queries_of_key_tiles(Tile::Br, Tile::Bc);
     const std::int64_t padded = heads * tiles(shape.seq_q, Tile::Br) * Tile::Br;
     const std::int64_t added = rows_read + tiles(shape.seq_k, Tile::Bc) * (padded - q);
-    traffic.tensors = {
-        {"o", {.read_bytes = q * row}},
-        {"do", {.read_bytes = (q + rows_read) * row}},
-        {"delta", {.read_bytes = rows_read * kFloat, .write_bytes = q * kFloat}},
-        {"lse", {.read_bytes = rows_read * kFloat}},
-        {"q", {.read_bytes = rows_read * row}},
-        {"k", {.read_bytes = kv}},
-        {"v", {.read_bytes = kv}},
-        {"dk", {.write_bytes = kv}},
-        {"dv", {.write_bytes = kv}},
-        {"dq_sum", {.read_bytes = (added + q) * sum, .write_bytes = (padded + added) * sum}},
-        {"dq", {.write_bytes = q * row}},
-    };
+    return Traffic{.tensors = {
+                       {"o", {.read_bytes = q * row}},
+                       {"do", {.read_bytes = (q + rows_read) * row}},
+                       {"delta", {.read_bytes = rows_read * kFloat, .write_bytes = q * kFloat}},
+                       {"lse", {.read_bytes = rows_read * kFloat}},
+                       {"q", {.read_bytes = rows_read * row}},
+                       {"k", {.read_bytes = kv}},
+                       {"v", {.read_bytes = kv}},
+                       {"dk", {.write_bytes = kv}},
+                       {"dv", {.write_bytes = kv}},
+                       {"dq_sum", {.read_bytes = (added + q) * sum, .write_bytes = (padded + added) * sum}},
+                       {"dq", {.write_bytes = q * row}},
+                   }};
   });
-  return traffic;
 }
 
 DeviceNeeds needs(const Shape& shape) {
-  DeviceNeeds needs{.compute_capability = 80};
-  needs.shared_bytes = with_head_dim<Sizes>(shape.head_dim, [](auto d) {
-    return with_forward_tiles<__nv_bfloat16, d>(
-        []<class Tile>(std::type_identity<Tile>) { return std::size_t(Tile::kSharedBytes); });
-  });
-  with_backward_tiles(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
-    needs.shared_bytes = std::max(needs.shared_bytes, std::size_t(Tile::kSharedBytes));
-  });
-  return needs;
+  const auto bytes = []<class Tile>(std::type_identity<Tile>) { return shared_bytes_of<Tile>(); };
+  const std::size_t forward =
+      select<Sizes>(shape.dtype, shape.head_dim,
+                    [&]<class T>(std::type_identity<T>, auto d) { return with_forward_tiles<T, d>(bytes); });
+  const std::size_t backward = with_backward_tiles(shape.dtype, shape.head_dim, bytes);
+  return {.shared_bytes = std::max(forward, backward), .compute_capability = 80};
 }
 
 }  // namespace

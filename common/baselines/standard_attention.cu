@@ -13,7 +13,7 @@
 #include <string>
 #include <type_traits>
 
-#include "attention/dispatch.cuh"
+#include "attention/launch.hpp"
 #include "device/launch.cuh"
 #include "device/math.cuh"
 #include "device/max_sum.cuh"
@@ -355,7 +355,7 @@ Traffic standard_attention::traffic(const AttentionShape& shape) {
 }
 
 void standard_attention::launch(const AttentionForward::Args& args, cudaStream_t stream) {
-  with_type(args.dtype, [&]<class T>(std::type_identity<T>) { launch_forward<T>(args, stream); });
+  select(args.dtype, [&]<class T>(std::type_identity<T>) { launch_forward<T>(args, stream); });
 }
 
 std::vector<TensorSpec> standard_backward::workspace(const AttentionShape& shape) {
@@ -388,7 +388,7 @@ Traffic standard_backward::traffic(const AttentionShape& shape) {
 }
 
 void standard_backward::launch(const AttentionBackward::Args& args, cudaStream_t stream) {
-  with_type(args.dtype, [&]<class T>(std::type_identity<T>) { launch_backward<T>(args, stream); });
+  select(args.dtype, [&]<class T>(std::type_identity<T>) { launch_backward<T>(args, stream); });
 }
 
 }  // namespace fa

@@ -311,7 +311,7 @@ DTYPES = {"fp32": "kFloat32", "fp16": "kFloat16", "bf16": "kBFloat16"}
 
 
 def sizes_of(inputs: Iterable[str]) -> list[str]:
-    """Compiler options for common/attention/dispatch.cuh: only kernels that these command lines run on the
+    """Compiler options for common/attention/launch.hpp: only kernels that these command lines run on the
     default device.
     """
 
