@@ -113,7 +113,7 @@ std::unique_ptr<Job> Bench::alone(const Job& job, std::int64_t tokens) const {
   problem.shape.seq_q = problem.shape.seq_k = tokens;
   const Method& ring = methods()[1];
   auto alone = std::make_unique<Job>(problem, share_of(problem.shape, 1, 0, false), ring, ring.changes,
-                                     device_.streams(ring, ring.changes, 0));
+                                     device_.streams(ring, 0));
   for (const Name tensor : {Name::kQ, Name::kK, Name::kV, Name::kDo}) {
     if (!job.buffers().has(tensor)) continue;
     const auto bytes = std::size_t(tokens * job.share().row(tensor) * job.share().element_bytes);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <stdexcept>
 
 #include "device/launch.cuh"
@@ -11,12 +10,12 @@
 
 namespace fa::ch13 {
 
-const Device& Device::with(int channels) {
-  static std::map<int, Device> all;
-  return all.try_emplace(channels, channels).first->second;
+const Device& Device::instance() {
+  static const Device device;
+  return device;
 }
 
-Device::Device(int channels) : meeting_("meeting", kMeetingBytes * std::size_t(Ranks::instance().count())) {
+Device::Device() : meeting_("meeting", kMeetingBytes * std::size_t(Ranks::instance().count())) {
   int least = 0, greatest = 0;
   FA_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   FA_CUDA_CHECK(cudaStreamCreateWithPriority(&kernels_, cudaStreamNonBlocking, least));
@@ -25,15 +24,15 @@ Device::Device(int channels) : meeting_("meeting", kMeetingBytes * std::size_t(R
   FA_CUDA_CHECK(cudaStreamCreateWithPriority(&transfers_, cudaStreamNonBlocking, least));
   FA_CUDA_CHECK(cudaStreamCreateWithPriority(&first_, cudaStreamNonBlocking, greatest));
   plain_ = communicator(0);
-  narrow_ = communicator(channels);
+  wide_ = communicator(32);
   meeting_.poison();
 }
 
-Streams Device::streams(const Method& method, const Changes& left, int head_start_us) const {
+Streams Device::streams(const Method& method, int head_start_us) const {
   return {.kernels = kernels_,
-          .transfers = left.priority ? first_ : transfers_,
+          .transfers = method.has_changes() ? first_ : transfers_,
           .lanes = lanes_,
-          .comm = method.has_changes() ? narrow_ : plain_,
+          .comm = method.has_changes() ? wide_ : plain_,
           .head_start_us = head_start_us};
 }
 
@@ -50,7 +49,7 @@ void Device::wait() const {
     const cudaError_t status = cudaStreamQuery(kernels_);
     if (status == cudaSuccess) return;
     if (status != cudaErrorNotReady) FA_CUDA_CHECK(status);
-    for (ncclComm_t comm : {plain_, narrow_}) {
+    for (ncclComm_t comm : {plain_, wide_}) {
       ncclResult_t error = ncclSuccess;
       if (comm != nullptr) FA_NCCL_CHECK(ncclCommGetAsyncError(comm, &error));
       if (error != ncclSuccess) FA_NCCL_CHECK(error);

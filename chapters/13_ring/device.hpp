@@ -17,13 +17,11 @@ namespace fa::ch13 {
 /// Streams and communicators live as long as the process: another rank's error must not wait for them.
 class Device {
  public:
-  /// The same one for all runs of a process with as many channels.
-  static const Device& with(int channels);
+  /// The same one for all runs of a process.
+  static const Device& instance();
 
-  explicit Device(int channels);
-
-  /// Where a method runs. @param left  its changes
-  Streams streams(const Method& method, const Changes& left, int head_start_us) const;
+  /// Where a method runs.
+  Streams streams(const Method& method, int head_start_us) const;
 
   /// What is enqueued from now on begins when all ranks have come here.
   void meet() const;
@@ -34,12 +32,14 @@ class Device {
   cudaStream_t kernels() const { return kernels_; }
 
  private:
+  Device();
+
   /// @param channels  0: as many as NCCL wants
   static ncclComm_t communicator(int channels);
 
   cudaStream_t kernels_ = nullptr, transfers_ = nullptr, first_ = nullptr;
   std::vector<cudaStream_t> lanes_;
-  ncclComm_t plain_ = nullptr, narrow_ = nullptr;
+  ncclComm_t plain_ = nullptr, wide_ = nullptr;
   static constexpr std::size_t kMeetingBytes = 16;  // of each rank
   DeviceBuffer meeting_;
 };

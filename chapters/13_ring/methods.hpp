@@ -19,7 +19,8 @@ struct Method {
   bool trades_heads = false;
   Changes changes = {};
 
-  /// Whether it has changes that can be left out. It then runs on --channels of NCCL, with a --head-start.
+  /// Whether it has changes that can be left out. Its transfers then have the highest priority, and a
+  /// communicator with 32 channels.
   bool has_changes() const { return changes != Changes(); }
 };
 

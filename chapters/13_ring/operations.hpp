@@ -94,7 +94,6 @@ using Plan = std::vector<Step>;
 /// What `overlapped` changes. Each can be left out.
 struct Changes {
   bool head_start = false;  ///< the first transfer begins before the kernels beside it
-  bool priority = false;    ///< later transfers come before kernels that are ready at the same time
   bool steps = false;       ///< a step begins as soon as the one before leaves multiprocessors idle
   bool parts = false;       ///< three parts are merged at once
   bool registered = false;  ///< NCCL writes straight into the memory of the other rank
@@ -110,7 +109,7 @@ struct Changes {
     }
     return false;
   }
-  static const std::pair<std::string_view, bool Changes::*> kNames[6];
+  static const std::pair<std::string_view, bool Changes::*> kNames[5];
 
   /// How many parts are merged at once, at most: merge.cuh has kernels for up to three.
   int parts_at_once() const { return parts ? 3 : 1; }
@@ -124,10 +123,12 @@ struct Changes {
   int key_buffer(int distance) const { return distance % key_buffers(); }
 };
 
-inline constexpr std::pair<std::string_view, bool Changes::*> Changes::kNames[6] = {
-    {"head_start", &Changes::head_start}, {"priority", &Changes::priority},
-    {"steps", &Changes::steps},           {"parts", &Changes::parts},
-    {"registered", &Changes::registered}, {"homeward", &Changes::homeward}};
+inline constexpr std::pair<std::string_view, bool Changes::*> Changes::kNames[5] = {
+    {"head_start", &Changes::head_start},
+    {"steps", &Changes::steps},
+    {"parts", &Changes::parts},
+    {"registered", &Changes::registered},
+    {"homeward", &Changes::homeward}};
 
 /// A rank's share of the problem, and views of it.
 struct Share {

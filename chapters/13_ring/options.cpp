@@ -18,9 +18,6 @@ void RingOptions::add_more(CLI::App& app, const std::string& group) {
                    "check N rows of O of each head and rank, 1 to 64, instead of all: for\nsequences that "
                    "are too long otherwise")
       ->group(group);
-  add_whole_number(app, "--channels", channels_,
-                   fmt::format("NCCL channels of overlapped, 1 to 32 (default {})", kDefaultChannels))
-      ->group(group);
   add_whole_number(app, "--head-start", head_start_,
                    fmt::format("microseconds by which overlapped holds up attention so that a\ntransfer "
                                "begins first, 0 to 1000 (default {})",
@@ -46,7 +43,6 @@ AttentionShape RingOptions::completed(const AttentionShape& shape) const {
   };
   if (sample_) require_range("--sample", *sample_, 1, 64);
   if (sample_ && backward_) throw UsageError("--sample checks O: leave out --backward, or --sample");
-  require_range("--channels", channels(), 1, 32);
   require_range("--head-start", head_start_us(), 0, 1000);
   if (plan_) require_range("--plan", *plan_, 0, Ranks::instance().count() - 1);
   left_of({});
@@ -55,7 +51,6 @@ AttentionShape RingOptions::completed(const AttentionShape& shape) const {
 
 std::optional<std::string> RingOptions::only_of_overlapped() const {
   if (without_) return "--without " + *without_;
-  if (channels_) return fmt::format("--channels {}", *channels_);
   if (head_start_) return fmt::format("--head-start {}", *head_start_);
   return std::nullopt;
 }

@@ -17,7 +17,6 @@ class RingOptions : public AttentionOptions<AttentionBackward> {
   bool backward() const { return backward_; }
   /// Rows of each head and rank to check; 0: all.
   int sample() const { return sample_.value_or(0); }
-  int channels() const { return channels_.value_or(kDefaultChannels); }
   int head_start_us() const { return head_start_.value_or(kDefaultHeadStart); }
   /// The rank whose plan is printed; nothing: of none.
   std::optional<int> plan() const { return plan_; }
@@ -34,9 +33,9 @@ class RingOptions : public AttentionOptions<AttentionBackward> {
   std::optional<std::string> why_unused(const std::string& name) const override;
 
  private:
-  static constexpr int kDefaultChannels = 32, kDefaultHeadStart = 20;
+  static constexpr int kDefaultHeadStart = 20;
   bool backward_ = false;
-  std::optional<int> sample_, channels_, head_start_, plan_;
+  std::optional<int> sample_, head_start_, plan_;
   std::optional<std::string> without_;
 };
 

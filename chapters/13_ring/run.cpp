@@ -85,7 +85,7 @@ class RingRun final : public ChapterRun {
   void compute_reference() override {
     or_end_all([&] {
       tensors_.make();
-      device_ = &Device::with(options_.channels());
+      device_ = &Device::instance();
       bench_.emplace(problem_, *device_);
     });
   }
@@ -118,7 +118,7 @@ class RingRun final : public ChapterRun {
     Ranks& ranks = Ranks::instance();
     const Changes left = options_.left_of(method.changes);
     const Share share = share_of(given_.shape, ranks.count(), ranks.rank(), method.zigzag);
-    const Job job(problem_, share, method, left, device_->streams(method, left, options_.head_start_us()));
+    const Job job(problem_, share, method, left, device_->streams(method, options_.head_start_us()));
     tensors_.upload(job);
     std::vector<std::int64_t> sent;
     backend::take_observation();

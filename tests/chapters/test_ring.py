@@ -81,7 +81,7 @@ class Results(unittest.TestCase):
 
     def test_without_changes(self):
         """Seven ranks: keys go back, and sums are added in between."""
-        for without in ("head_start,steps", "priority,parts,registered", "homeward", "steps,parts"):
+        for without in ("head_start,steps", "parts,registered", "homeward", "steps,parts"):
             with self.subTest(without=without):
                 options = f"--variant overlapped --seq-q 60 --causal --backward --without {without}"
                 done = run(7, f"{options} --json -")
@@ -143,11 +143,11 @@ class Ends(unittest.TestCase):
         self.assertEqual(json.loads(done.stdout)["refused"]["reason"], "device")
 
     def test_unknown_change(self):
-        line = "error: --without 'x': must be of head_start, priority, steps, parts, registered, homeward"
+        line = "error: --without 'x': must be of head_start, steps, parts, registered, homeward"
         self.ends(command(2, "--without steps,x"), 2, line)
 
     def test_option_of_another_variant(self):
-        for option in ("--without steps", "--channels 8", "--head-start 5"):
+        for option in ("--without steps", "--head-start 5"):
             line = f"error: {option}: only overlapped takes this option: choose --variant overlapped"
             self.ends(command(2, f"--variant ring,zigzag {option}"), 2, line)
         done = run(2, "--variant ring,overlapped --seq-q 40 --without steps")

@@ -80,16 +80,6 @@ class Tables(unittest.TestCase):
         text = measured.ring_links({"gpus": 2, "runs": runs})
         self.assertIn("| `zigzag` | 8.00 / 8.01 |", text)
 
-    def test_sweep(self):
-        run = self.run_of("--causal", 3.0)
-        data = {"gpus": 2, "runs": [run]}
-        with self.assertRaises(measured.NoSuchMeasurement):
-            measured.ring_sweep(data)
-        words = ["--causal", "--variant", "overlapped", "--channels", "4", "--head-start", "0"]
-        variant = {"ideal_ms": 3.0, "time_ms": {"median": 4.0}}
-        data["runs"].append({"options": words, "variant": variant})
-        self.assertIn("| 4 | 0 | 4.00 (0.75) |", measured.ring_sweep(data))
-
     def test_changes(self):
         """Medians of rounds; a run that has failed leaves the others."""
         options = ["--causal", "--variant", "overlapped"]
@@ -97,6 +87,8 @@ class Tables(unittest.TestCase):
         def changed(ms: float, *words: str) -> dict:
             return {"options": [*options, *words], "variant": {"ideal_ms": 3.0, "time_ms": {"median": ms}}}
 
+        with self.assertRaises(measured.NoSuchMeasurement):
+            measured.ring_changes({"gpus": 2, "runs": [self.run_of("--causal", 3.0)]})
         runs = [changed(4.0), changed(9.0), changed(4.0), changed(5.0, "--without", "steps")]
         runs.append({"options": [*options, "--without", "parts"], "error": "it has died"})
         text = measured.ring_changes({"gpus": 2, "device": "GPU", "runs": runs})
@@ -155,8 +147,8 @@ class Bench(unittest.TestCase):
     def test_a_run_of_the_sweep_that_fails(self):
         self.fails = {"steps"}
         data, said = self.measure("--no-variants --sweep 2", status=1)
-        self.assertEqual(self.runs, (2 * 14 + 3) * [(2, "overlapped")])
-        self.assertRegex(said, r"round 2 of 2\n.*\n.*\n.*\n +forward, steps +failed: it has died\n")
+        self.assertEqual(self.runs, 2 * 12 * [(2, "overlapped")])
+        self.assertRegex(said, r"round 2 of 2\n.*\n.*\n +forward, steps +failed: it has died\n")
         text = measured.ring_changes(data)
         self.assertIn("2 x GPU:", text)
         for row in ("| - | 8.00 (0.75) | 8.00 (0.75) |", "| steps | failed | failed |"):
@@ -165,7 +157,7 @@ class Bench(unittest.TestCase):
     def test_writes_what_the_tables_read(self):
         data, said = self.measure("--no-peers --sweep")
         once = [(2, "all"), (1, "ring"), (2, "overlapped")]
-        self.assertEqual(self.runs, 4 * once + (3 + 14) * [(2, "overlapped")])
+        self.assertEqual(self.runs, 4 * once + 12 * [(2, "overlapped")])
         text = measured.ring_times(data)
         for row in (
             "| `ring` |" + " 10.00 (0.60) |" * 4,
@@ -173,7 +165,6 @@ class Bench(unittest.TestCase):
         ):
             self.assertIn(row, text)
         self.assertRegex(said, r"overlapped, one GPU by itself +8\.000 +0\.750")
-        self.assertIn("| 16 | 20 | 8.00 (0.75) |\n", f"{measured.ring_sweep(data)}\n")
         for without in bench.CHANGES:
             row = f"| {without} | 8.00 (0.75), +0.0 % | 8.00 (0.75), +0.0 % |"
             self.assertIn(row, measured.ring_changes(data))

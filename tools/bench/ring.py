@@ -7,10 +7,10 @@
 two take turns, for each variant anew: all GPUs compute the whole problem, and the slowest counts. PyTorch's
 share is of the ideal time of `overlapped`. For the last row, one GPU runs by itself, and then `overlapped` is
 timed once more, as before. --tokens: of each GPU; of all numbers but the first, PyTorch is not timed.
---sweep: what each change of `overlapped` brings, so many times, then its channels and head start; with
---no-variants, only this. --million: the forward pass of a million tokens, with sampled rows checked. FILE is
-written anew after each run, so that a bench that is stopped keeps what it has measured. If a run of the sweep
-fails, FILE says so, and the others go on.
+--sweep: what each change of `overlapped` brings, so many times; with --no-variants, only this. --million: the
+forward pass of a million tokens, with sampled rows checked. FILE is written anew after each run, so that a
+bench that is stopped keeps what it has measured. If a run of the sweep fails, FILE says so, and the others go
+on.
 
 Needs several GPUs, Open MPI and NCCL, and: cmake --build --preset cuda --target ch13_ring
 Exit status: 1 a result is wrong or a run fails, 2 the arguments are unusable, 3 nothing built or too few
@@ -34,7 +34,7 @@ from . import machine
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build/cuda/bin/ch13_ring"
 HEADS, HEAD_DIM = 16, 128
-CHANGES = ("head_start", "priority", "steps", "parts", "registered", "homeward")  # from zigzag to overlapped
+CHANGES = ("head_start", "steps", "parts", "registered", "homeward")  # from zigzag to overlapped
 NO_DEVICE = 3  # exit status of the program, and of this one: there are too few GPUs
 SECONDS = 100  # for a run of the program; three times that for a million tokens
 
@@ -153,10 +153,6 @@ def sweep(args: argparse.Namespace, bench: list[str], kept: dict) -> bool:
         for backward, without in itertools.product((False, True), ("", *CHANGES)):
             name = f"{'both passes' if backward else 'forward'}, {without or 'all changes'}"
             measure(name, backward, ["--without", without] if without else [])
-    print("\noverlapped, causal, forward: channels, head start in us", flush=True)
-    for channels, head_start in ((32, 0), (32, 20), (16, 20)):
-        words = f"--channels {channels} --head-start {head_start}".split()
-        measure(f"{channels}, {head_start}", False, words)
     return fine
 
 

@@ -663,7 +663,6 @@ RESULTS = {
     r"large (\w+)": measured.large,
     r"ring times": measured.ring_times,
     r"ring links": measured.ring_links,
-    r"ring sweep": measured.ring_sweep,
     r"ring changes": measured.ring_changes,
     r"ring million": measured.ring_million,
     r"sanitizer": measured.sanitizer,

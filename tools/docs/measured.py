@@ -674,33 +674,17 @@ def ring_links(data: dict) -> str:
     )
 
 
-def ring_sweep(data: dict) -> str:
-    """Channels of NCCL, and the head start of its transfers, in chapter 13's `overlapped`."""
-    return _ring_options(data, {"--channels": "channels", "--head-start": "head start, us"})
-
-
 def ring_changes(data: dict) -> str:
     """Chapter 13's `overlapped` with all of its changes, and without each: by how much is the share of the
-    ideal time higher with all of them?
+    ideal time higher with all of them? Medians, if there are several runs of a kind.
     """
-    return _ring_options(data, {"--without": "without; ms (of ideal), what the change brings"}, "-")
-
-
-def _ring_options(data: dict, titles: dict[str, str], missing: str | None = None) -> str:
-    """Runs of `overlapped` by the values of these options: medians, if there are several of a kind.
-
-    @param missing  shown for an option that is not given, and other runs are compared with those; None: such
-                    runs are left out
-    """
-    rows: dict[tuple[str, ...], dict[str, list[tuple[float, float]]]] = {}
+    rows: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for run in data["runs"]:
-        words = run["options"]
-        given = {name: words[words.index(name) + 1] for name in titles if name in words}
-        others = {"--channels", "--head-start", "--without"} - titles.keys()
-        if "result" in run or others & set(words) or (missing is None and len(given) < len(titles)):
+        if "result" in run:
             continue
-        key = tuple(given.get(name, missing or "") for name in titles)
-        times = rows.setdefault(key, {}).setdefault(_ring_problem(data, words), [])
+        words = run["options"]
+        without = words[words.index("--without") + 1] if "--without" in words else "-"
+        times = rows.setdefault(without, {}).setdefault(_ring_problem(data, words), [])
         if variant := run.get("variant"):
             ms = variant["time_ms"]["median"]
             times.append((ms, variant["ideal_ms"] / ms))
@@ -708,20 +692,20 @@ def _ring_options(data: dict, titles: dict[str, str], missing: str | None = None
         raise NoSuchMeasurement("has no sweep")
     problems = list(dict.fromkeys(name for row in rows.values() for name in row))
 
-    def cell(key: tuple[str, ...], problem: str) -> str:
-        if not (times := rows[key].get(problem)):
+    def cell(without: str, problem: str) -> str:
+        if not (times := rows[without].get(problem)):
             return "failed" if times == [] else "-"
         ms, share = (statistics.median(column) for column in zip(*times, strict=True))
         text = f"{ms:.2f} ({share:.2f})"
-        if missing in key or not (whole := rows.get((missing,), {}).get(problem)):
+        if without == "-" or not (whole := rows.get("-", {}).get(problem)):
             return text
-        return f"{text}, {100 * (statistics.median(share for _, share in whole) / share - 1):+.1f} %"
+        return f"{text}, {100 * (statistics.median(share for _, share in whole) / share - 1):+z.1f} %"
 
     device = data.get("device") or next(r["result"]["device"] for r in data["runs"] if "result" in r)
     return on_device(
         {**data, "device": f"{data['gpus']} x {device}"},
-        [*titles.values(), *problems],
-        [[*key, *(cell(key, problem) for problem in problems)] for key in rows],
+        ["without; ms (of ideal), what the change brings", *problems],
+        [[without, *(cell(without, problem) for problem in problems)] for without in rows],
     )
 
 
