@@ -30,6 +30,7 @@ struct Backward : Attention<T> {
 
   const T* d_o;        ///< [batch, heads, seq_q, head_dim]
   int padded_queries;  ///< of a head: a multiple of each kernel's Br
+  int interleaved;     ///< this many heads of K and V, the last ones, take turns: see KeyTile
   float* log2_sum;     ///< [batch, heads, padded_queries]: LSE * log2 e; +inf where P must be 0
   float* delta;        ///< [batch, heads, padded_queries]: rowsum(dO * O), the papers' D
   float* dq_sum;  ///< [batch, heads, padded_queries, head_dim]: where dQ accumulates, tiles in fragment order
@@ -69,6 +70,7 @@ struct KeyTiles {
   static constexpr bool kPads = false;
   /// dQ of a query tile is divided into one part of 64 rows for each consumer.
   static constexpr int kDqCols = Br * kCols / 64 / kConsumers;
+  static constexpr int kFirstDqCols = kDqCols;   ///< of the first consumer's part
   static constexpr int kQueryTile = Br * kCols;  ///< elements
 };
 
@@ -88,14 +90,17 @@ __device__ __forceinline__ int head_dim(const Backward<typename Tile::T>& a) {
 
 /// A key tile of one head of K and V. Blocks of the same head are neighbours: they add to the same rows of
 /// dQ, which stay in the L2 cache meanwhile. Under a causal mask the first key tiles have the most queries,
-/// and come first.
+/// and come first. The last heads take turns: the first key tile of each, then the second of each. So the
+/// blocks that end last are short ones.
 struct KeyTile {
   int kv_head, first_key;
 
   template <class Tile>
-  static __device__ __forceinline__ KeyTile of_block(int block, const Attention<typename Tile::T>& a) {
+  static __device__ __forceinline__ KeyTile of_block(int block, const Backward<typename Tile::T>& a) {
     const int tiles = (a.seq_k + Tile::Bc - 1) / Tile::Bc;
-    return {block / tiles, block % tiles * Tile::Bc};
+    const int heads = a.batch * a.kv_heads - a.interleaved, after = block - heads * tiles;
+    if (after < 0) return {block / tiles, block % tiles * Tile::Bc};
+    return {heads + after % a.interleaved, after / a.interleaved * Tile::Bc};
   }
 };
 

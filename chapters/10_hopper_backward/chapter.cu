@@ -18,6 +18,7 @@
 #include "prepare.cuh"
 #include "sizes.cuh"
 #include "tensor_maps.cuh"
+#include "uneven.cuh"
 
 namespace fa {
 using namespace ch10;
@@ -110,6 +111,12 @@ struct Decoupled : RegisterSums {
     return decoupled_gradients<Tile>;
   }
 };
+struct Uneven : RegisterSums {
+  template <class Tile>
+  static auto get() {
+    return uneven_gradients<Tile>;
+  }
+};
 
 struct TwoOwners {
   template <class T, int d>
@@ -126,16 +133,16 @@ struct TwoOwners {
 ///
 ///   d     schedule      queries and keys of a step
 ///   64    decoupled     128, 128
-///   96    decoupled      64, 128
-///   128   overlapped     64, 128
+///   96    uneven         64, 128
+///   128   decoupled      64, 128
 ///   256   two_owners     64,  64
 template <int d>
 struct FastestOf {
   using Schedule = Decoupled;
 };
 template <>
-struct FastestOf<128> {
-  using Schedule = Overlapped;
+struct FastestOf<96> {
+  using Schedule = Uneven;
 };
 template <>
 struct FastestOf<256> {
@@ -350,7 +357,7 @@ AnyChapter describe_chapter() {
           step<Fused<Decoupled>>("decoupled", "dQ one step later: no consumer waits for the other"),
           step<Persistent>("persistent", "blocks that stay, and take one key tile after the other"),
           step<Fused<Final>, AllSizes>("final",
-                                       "for each width the fastest of decoupled, overlapped and two_owners"),
+                                       "for each width the fastest of decoupled, uneven and two_owners"),
           step<Deterministic, DeterministicSizes>("deterministic",
                                                   "seven products in two kernels, no atomic additions"),
       }};

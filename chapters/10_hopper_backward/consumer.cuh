@@ -99,7 +99,7 @@ struct Consumer {
   // With 128 queries each consumer has 64 rows of dQ; with 64, half of the columns.
   __device__ __forceinline__ int query_panel() const { return Tile::Br == 128 ? index : 0; }
   __device__ __forceinline__ int first_dq_panel() const {
-    return Tile::Br == 128 ? 0 : index * Tile::kDqCols / 64;
+    return Tile::Br == 128 ? 0 : index * Tile::kFirstDqCols / 64;
   }
 
   __device__ __forceinline__ std::uint64_t in_stage(std::uint64_t first) const {

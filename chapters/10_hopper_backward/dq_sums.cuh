@@ -23,14 +23,14 @@ namespace fa::ch10 {
 /// @param part  the consumer's number    @param d  the columns of dQ
 template <class Tile>
 __device__ __forceinline__ int dq_cols(int part, int d) {
-  if constexpr (!Tile::kPads) return Tile::kDqCols;
   if (Tile::Br == 128) return d;  // a part is rows
-  return part == 0 ? Tile::kDqCols : d - Tile::kDqCols;
+  return part == 0 ? Tile::kFirstDqCols : d - Tile::kFirstDqCols;
 }
-/// Whether a part of `cols` columns has fragment n: a constant, unless the tiles are wider than the tensors.
+/// Whether a part of `cols` columns has fragment n: a constant, unless it is narrower than kDqCols.
 template <class Tile>
 __device__ __forceinline__ bool has_fragment(int cols, int n) {
-  return !Tile::kPads || 8 * n < cols;
+  constexpr bool kWhole = !Tile::kPads && Tile::kHeadDim == Tile::kCols;
+  return kWhole || 8 * n < cols;
 }
 
 /// Where this lane's part of the first fragment lies in a tile of sums.
@@ -48,7 +48,7 @@ __device__ __forceinline__ void add_to_sums(float* sums, const DqPart<Tile>& rdQ
   const int cols = dq_cols<Tile>(part, d);
 #pragma unroll
   for (int n = 0; n < Tile::kDqCols / 8; ++n) {
-    if (!has_fragment<Tile>(cols, n)) break;
+    if (Tile::kPads && !has_fragment<Tile>(cols, n)) break;
     atomicAdd(reinterpret_cast<float4*>(to + 128 * n),
               float4{rdQ[4 * n], rdQ[4 * n + 1], rdQ[4 * n + 2], rdQ[4 * n + 3]});
   }

@@ -38,6 +38,7 @@ struct OwnerTiles {
   static constexpr int kCols = kHeadDim;
   static constexpr bool kPads = false;
   static constexpr int kDqCols = kCols / kConsumers;  ///< each has half of the columns of dQ
+  static constexpr int kFirstDqCols = kDqCols;
   static constexpr int kQueryTile = Br * kCols;
 };
 

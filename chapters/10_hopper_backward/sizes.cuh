@@ -50,7 +50,7 @@ auto with_tile(DType dtype, std::int64_t head_dim, const F& f) {
   return select<Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     using Tile = typename Method::template Tile<T, d>;
     if constexpr (pads<Sizes>() && has_sums<Method>()) {
-      if (head_dim < Tile::kCols) return f(std::type_identity<Padded<Tile>>());
+      if (head_dim < Tile::kHeadDim) return f(std::type_identity<Padded<Tile>>());
     }
     return f(std::type_identity<Tile>());
   });

@@ -46,6 +46,8 @@ struct PlainPairs {
   /// What is stored as LSE until repair_rows().
   __device__ __forceinline__ float lse(float lse, float) const { return lse; }
 };
+template <class T>
+PlainPairs(const Attention<T>&) -> PlainPairs<T>;  // for clang before 17
 
 /// Instead of pairs, in a kernel that has no register for attend_again(): rows to be computed again are
 /// marked in LSE, for a kernel that follows.
