@@ -1,9 +1,10 @@
 """Chapter 11 on a GPU: time against the share of blocks that exist, beside dense attention and PyTorch's
 FlexAttention.
 
-    python3 -m tools.bench.masks [--groups blocks,masks,packed,dropout] [--head-dims 64,128] [--rounds R]
-    [--json FILE]
+    python3 -m tools.bench.masks [--groups steps,blocks,masks,packed,dropout] [--head-dims 64,128]
+    [--rounds R] [--json FILE]
 
+    steps    the variants that lead to "compressed"
     blocks   random blocks of 128 x 128, of which 1/32 to all exist; N = 4096 and 16384
     masks    no mask, causal, a window, documents: also what a mask costs that hides nothing
     packed   the same sequences, 50 to 4000 tokens long, packed into one and padded to the longest; "dense"
@@ -142,6 +143,14 @@ def without_hopper(case: Case) -> Case:
     return replace(case, variants=variants, beside=beside)
 
 
+def _steps(where: dict) -> list[Case]:
+    seq = 4096
+    size = {"batch": TOKENS // seq, "seq": seq, "tokens": TOKENS, "causal": True}
+    steps = ("masked_everywhere", "skip_empty", "three_kinds", "compressed")
+    where = {"variants": steps, "beside": (), **where}
+    return [Case("steps", "causal", **size, **where), Case("steps", "window", window=WINDOW, **size, **where)]
+
+
 def _blocks(where: dict) -> list[Case]:
     found = []
     deterministic = ("deterministic",) if where["backward"] else ()
@@ -201,7 +210,7 @@ def _dropout(where: dict) -> list[Case]:
     return [Case("dropout", f"{DROPOUT:g}", dropout=DROPOUT, **both, **size, **where)]
 
 
-GROUPS = {"blocks": _blocks, "masks": _masks, "packed": _packed, "dropout": _dropout}
+GROUPS = {"steps": _steps, "blocks": _blocks, "masks": _masks, "packed": _packed, "dropout": _dropout}
 
 # --- ours: programs -------------------------------------------------------------------------------
 
@@ -412,7 +421,13 @@ def main() -> int:
         known = ", ".join(map(str, HEAD_DIMS))
         print(f"masks: --head-dims {unknown[0]}: must be of {known}", file=sys.stderr)
         return 2
-    chapters = sorted({chapter for chapter, _ in DENSE.values()} | {"11_masks"})
+    chosen = cases(groups, list(map(int, head_dims)))
+    beside = {name for case in chosen for name in case.beside}
+    passes = {case.backward for case in chosen}
+    dense = {
+        chapter for (name, backward), (chapter, _) in DENSE.items() if name in beside and backward in passes
+    }
+    chapters = sorted(dense | {"11_masks"})
     if missing := [c for c in chapters if not (PROGRAMS / f"ch{c}").exists()]:
         build = f"cmake --build --preset cuda --target ch{missing[0]}"
         print(f"masks: ch{missing[0]} is not built: {build}", file=sys.stderr)
@@ -439,7 +454,7 @@ def main() -> int:
     of_hopper = torch.cuda.get_device_capability() == (9, 0)
     with tempfile.TemporaryDirectory() as folder:
         mma = WithoutWgmma(Path(folder))
-        for case in cases(groups, list(map(int, head_dims))):
+        for case in chosen:
             if any(row_of(case).items() <= row.items() for row in result["rows"]):
                 continue
             if not of_hopper:

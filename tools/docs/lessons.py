@@ -69,7 +69,7 @@ KIND and ARGUMENTS are one of
         time and memory against the length, from tools/bench/scaling.py
     results: FILE layouts forward|backward
         head dimensions and layouts in chapters 07 and 08, from tools/bench/layouts.py
-    results: FILE masks blocks|masks|packed|dropout forward|backward
+    results: FILE masks steps|blocks|masks|packed|dropout forward|backward
         chapter 11 beside dense attention and FlexAttention, from tools/bench/masks.py
     results: FILE large fp32|bf16|lengths|widths|backward
         chapter 12 beside PyTorch's kernels and standard attention, from tools/bench/large.py
@@ -659,7 +659,7 @@ RESULTS = {
     r"chapters": measured.chapters,
     r"soak": measured.soak,
     r"layouts (forward|backward)": measured.layouts,
-    r"masks (blocks|masks|packed|dropout) (forward|backward)": measured.masks,
+    r"masks (steps|blocks|masks|packed|dropout) (forward|backward)": measured.masks,
     r"large (\w+)": measured.large,
     r"ring times": measured.ring_times,
     r"ring links": measured.ring_links,
