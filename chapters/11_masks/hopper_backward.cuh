@@ -9,7 +9,8 @@
 ///   block   Tile::kThreads: a producer warpgroup and two consumers
 ///   shared  ListedKeyTileMemory<Tile>
 ///   HBM     reads the lists of the key tile, and K and V if they name any query tile; Q, dO, log2_sum and D
-///           of each query tile, and adds a whole tile to dq_sum; what masks read for partial tiles; writes dK and dV
+///           of each query tile, and adds a whole tile to dq_sum; what masks read for partial tiles; writes
+///           dK and dV
 #pragma once
 
 #include <cuda_runtime.h>
