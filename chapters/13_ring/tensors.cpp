@@ -64,7 +64,7 @@ std::vector<float> download(const Job& job, const TensorSpec& spec, std::int64_t
 
 }  // namespace
 
-Tensors::Tensors(const Given& given, bool backward, int sample, Checked checked)
+Tensors::Tensors(const GivenProblem<AttentionBackward>& given, bool backward, int sample, Checked checked)
     : given_(given), backward_(backward), sample_(sample), checked_(checked) {
   if (sample == 0 && checked != Checked::kNothing) return;
   std::optional<Init> init;

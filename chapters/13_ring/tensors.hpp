@@ -17,12 +17,10 @@ namespace fa::ch13 {
 
 class Tensors {
  public:
-  using Given = GivenProblem<AttentionBackward>;
-
   Tensors() = default;
   /// @param sample  rows of O of each head and rank to check; 0: all outputs
   /// @throws UsageError  if the inputs do not allow samples
-  Tensors(const Given& given, bool backward, int sample, Checked checked);
+  Tensors(const GivenProblem<AttentionBackward>& given, bool backward, int sample, Checked checked);
 
   std::vector<TensorSpec> inputs() const;
   std::vector<TensorSpec> outputs() const;
@@ -39,7 +37,10 @@ class Tensors {
   void check_all(const Job& job, VariantResult& result) const;
   void check_sample(const Job& job, VariantResult& result) const;
 
-  Given given_;
+  // Doxygen would link to a page of this instance, and makes none.
+  /// @cond
+  GivenProblem<AttentionBackward> given_;
+  /// @endcond
   bool backward_ = false;
   int sample_ = 0;
   Checked checked_ = Checked::kAll;
