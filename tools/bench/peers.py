@@ -4,7 +4,7 @@ FlashAttention-3's forward pass and FlashAttention-4, which compiles its kernels
 compute capability 9.0:
 
     pip install fa3-fwd
-    pip install --pre flash-attn-4[cu13]
+    pip install --pre "flash-attn-4[cu13]"
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--peers",
         action="store_true",
-        help="also time PyTorch's flash, cuDNN and memory-efficient attention and the same kernels in Triton, on the same tensors",  # noqa: E501
+        help="also time PyTorch's flash, cuDNN and memory-efficient attention, the same kernels in Triton, and FlashAttention-3 and -4 if they are installed, on the same tensors",  # noqa: E501
     )
     parser.add_argument(
         "--sustained",
