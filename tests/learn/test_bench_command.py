@@ -170,11 +170,44 @@ class FakeGpu:
 class ProtocolTest(unittest.TestCase):
     def setUp(self):
         self.gpu = FakeGpu()
-        late = ("tools.bench.attention", "tools.bench.chapter_library")
+        late = ("tools.bench.attention", "tools.bench.chapter_library", "tools.bench.peers")
         with mock.patch.dict(sys.modules, self.gpu.modules):
             self.attention = importlib.import_module(late[0])
         for name in late:
             self.addCleanup(sys.modules.pop, name, None)
+
+    def test_a_peer_that_is_not_installed_is_named_with_its_package(self):
+        point = plans.Point("bf16", 1, 2, 128, 64, False)
+        for name, package in (("FlashAttention-3", "fa3-fwd"), ("FlashAttention-4", "flash-attn-4")):
+            with (
+                mock.patch.dict(sys.modules, {"fa3_fwd_interface": None, "flash_attn": None}),
+                self.assertRaisesRegex(self.attention.Missing, f"pip install --pre {package}"),
+            ):
+                self.attention.bind_peer(name, point, [])
+
+    def test_a_peer_gets_tensors_in_its_own_order(self):
+        point = plans.Point("bf16", 1, 2, 128, 64, True)
+        peer = types.ModuleType("fa3_fwd_interface")
+
+        class Swapped(str):
+            def transpose(self, *axes):
+                return Swapped(f"{self}{axes[0]}{axes[1]}")
+
+        peer.flash_attn_func = lambda q, k, v, causal: (Swapped(f"{q} {k} {v} {causal} "), "LSE")
+        with mock.patch.dict(sys.modules, {"fa3_fwd_interface": peer}):
+            launch = self.attention.bind_peer("FlashAttention-3", point, [[Swapped(x) for x in "qkv"]])
+            self.assertEqual(launch(3), ("q12 k12 v12 True 12",))
+
+    def test_flash_attention_3_has_no_backward_pass(self):
+        point = plans.Point("bf16", 1, 2, 128, 64, False, backward=True)
+        with self.assertRaisesRegex(RuntimeError, "forward pass alone"):
+            self.attention.bind_peer("FlashAttention-3", point, [])
+
+    def test_a_reason_is_told_once(self):
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            for _ in range(2):
+                self.attention.tell_once("  FlashAttention-3 does not run")
+        self.assertEqual(told.getvalue(), "  FlashAttention-3 does not run\n")
 
     def test_short_kernels_are_launched_several_times_between_two_events(self):
         short, long = self.gpu.kernel(0.25), self.gpu.kernel(3.0)
