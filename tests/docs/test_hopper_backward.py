@@ -53,7 +53,10 @@ class Operands(unittest.TestCase):
         sizes = drawn.SIZES[128]
         can_pass = 5 * sizes.cycles * drawn.BYTES_PER_CYCLE
         read = sum(p.a_bytes + p.b_bytes for p in drawn.products(sizes))
-        for words in (f"the {can_pass // 1024} KiB that can pass", f"their operands take {read // 1024}."):
+        for words in (
+            f"it can transfer {can_pass // 1024} KiB",
+            f"of the products take {read // 1024} of them",
+        ):
             self.assertTrue(words in lesson, words)
 
     def test_the_answer_has_the_same_numbers(self):
@@ -69,8 +72,8 @@ class Operands(unittest.TestCase):
         self.assertEqual((reads["S"], reads["dV"]), (reads["dP"], reads["dK"]))
         for words in (
             (
-                f"S and dP read {reads['S'] // 1024} KiB each, dV and dK {reads['dV'] // 1024}, and dQ "
-                f"{reads['dQ'] // 1024};"
+                f"S and dP read {reads['S'] // 1024} KiB each, dV and dK {reads['dV'] // 1024} each, and dQ "
+                f"{reads['dQ'] // 1024}."
             ),
             f"${parts} = {total // 1024}$ KiB",
             f"{cycles} cycles. The products take {5 * sizes.cycles}.",
