@@ -219,7 +219,7 @@ TEST(OtherProblems, ThoseThatExplainMoreComeAlone) {
 }
 
 TEST(OtherProblems, NothingIsClaimedForOtherNumbers) {
-  EXPECT_TRUE(found_for(kShape, random_inputs<AttentionForward>(kShape, Init::kNormal, 9)).empty());
+  EXPECT_TRUE(found_for(kShape, AttentionForward::random_inputs(kShape, Init::kNormal, 9)).empty());
 }
 
 TEST(OtherProblems, LseAloneIsNoEvidence) {

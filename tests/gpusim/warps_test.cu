@@ -213,10 +213,14 @@ void check_mask_of_others(const std::string& name) {
   const gpusim::Report report = run({1, 32}, with_mask<kCall>, out.get(), 0xffff0000u);
   ASSERT_EQ(report.defects.size(), 1u) << name << "\n" << gpusim::format_defects(report);
   EXPECT_EQ(report.defects[0].kind, DefectKind::kBarrierDivergence);
+  std::string call = name + "() at warps_test.cu:";
+#ifdef __clang__  // its debug information does not name every inlined function
+  call.clear();
+#endif
   EXPECT_TRUE(says(report,
                    "Barrier error detected. Mask 0xffff0000 in block (0,0,0) does not name thread (0,0,0), "
                    "which has reached " +
-                       name + "() at warps_test.cu:"));
+                       call));
   EXPECT_TRUE(is_clean(run({1, 32}, with_mask<kCall>, out.get(), kFull)));
 }
 
