@@ -11,8 +11,8 @@
 
 namespace fa::ch10 {
 
-/// How many heads of K and V take turns under a causal mask: as many as have room for Q, dO and the sums of
-/// dQ of a query head each in two thirds of an H100's L2 cache.
+/// How many heads of K and V are interleaved under a causal mask: as many as have room for Q, dO and the sums
+/// of dQ of a query head each in two thirds of an H100's L2 cache.
 inline int interleaved_heads(const AttentionBackward::Args& a) {
   constexpr std::int64_t kRoom = 32 << 20;
   if (!a.causal) return 0;

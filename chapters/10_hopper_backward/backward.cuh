@@ -30,7 +30,7 @@ struct Backward : Attention<T> {
 
   const T* d_o;        ///< [batch, heads, seq_q, head_dim]
   int padded_queries;  ///< of a head: a multiple of each kernel's Br
-  int interleaved;     ///< this many heads of K and V, the last ones, take turns: see KeyTile
+  int interleaved;     ///< this many heads of K and V, the last ones, are interleaved: see KeyTile
   float* log2_sum;     ///< [batch, heads, padded_queries]: LSE * log2 e; +inf where P must be 0
   float* delta;        ///< [batch, heads, padded_queries]: rowsum(dO * O), the papers' D
   float* dq_sum;  ///< [batch, heads, padded_queries, head_dim]: where dQ accumulates, tiles in fragment order
@@ -90,7 +90,7 @@ __device__ __forceinline__ int head_dim(const Backward<typename Tile::T>& a) {
 
 /// A key tile of one head of K and V. Blocks of the same head are neighbours: they add to the same rows of
 /// dQ, which stay in the L2 cache meanwhile. Under a causal mask the first key tiles have the most queries,
-/// and come first. The last heads take turns: the first key tile of each, then the second of each. So the
+/// and come first. The last heads are interleaved: the first key tile of each, then the second. So the
 /// blocks that end last are short ones.
 struct KeyTile {
   int kv_head, first_key;

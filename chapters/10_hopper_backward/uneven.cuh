@@ -71,6 +71,7 @@ __device__ __forceinline__ void consume_uneven(const Backward<typename Tile::T>&
   consumer.store_gradients(maps);
 }
 
+/// Grid, block, shared memory and HBM bytes as in kernel.cuh.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     uneven_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
