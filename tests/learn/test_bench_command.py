@@ -178,7 +178,7 @@ class ProtocolTest(unittest.TestCase):
 
     def test_a_peer_that_is_not_installed_is_named_with_its_package(self):
         point = plans.Point("bf16", 1, 2, 128, 64, False)
-        for name, package in (("FlashAttention-3", "fa3-fwd"), ("FlashAttention-4", "flash-attn-4")):
+        for name, package in (("FlashAttention-3", "fa3-fwd"), ("FlashAttention-4", '"flash-attn-4')):
             with (
                 mock.patch.dict(sys.modules, {"fa3_fwd_interface": None, "flash_attn": None}),
                 self.assertRaisesRegex(self.attention.Missing, f"pip install --pre {package}"),

@@ -26,7 +26,7 @@ BACKENDS = {
 # Modules with flash_attn_func(), and the package of each.
 FLASH_ATTENTION = {
     "FlashAttention-3": ("fa3_fwd_interface", "fa3-fwd"),
-    "FlashAttention-4": ("flash_attn.cute", "flash-attn-4[cu13]"),
+    "FlashAttention-4": ("flash_attn.cute", '"flash-attn-4[cu13]"'),
 }
 
 
