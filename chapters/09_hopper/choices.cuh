@@ -36,7 +36,9 @@ struct Specialised<128> : TileChoices {  // 384 threads with 168 registers each
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 };
 template <>
-struct Specialised<96> : Specialised<128> {};
+struct Specialised<96> : Specialised<64> {  // with 128 keys, S and P would not fit into 160 registers
+  static constexpr int Bc = 96;
+};
 template <>
 struct Specialised<192> : Specialised<128> {  // Q and four tiles of 112 keys or values take 216 KiB
   static constexpr int Bc = 112;

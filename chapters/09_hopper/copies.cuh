@@ -49,8 +49,8 @@ struct Producer {
   }
   /// All that a query tile needs.
   __device__ __forceinline__ void load(QueryTile tile, const Attention<typename Tile::T>& a) {
-    load_q(tile);
-    load_keys_and_values(key_tiles<Tile>(tile.first_query, Tile::Br, a), a.kv_head(tile.head));
+    load_all_but_last_v(tile, a);
+    load_last_v(tile, a);
   }
   /// Instead of another query tile: there are no more.
   __device__ __forceinline__ void end() {
@@ -68,14 +68,21 @@ struct Producer {
     load_tile<Tile::Bc, Tile::kCols>(s.v[v.stage], maps.v, s.v_ring.full[v.stage], first_key, kv_head);
     v.advance();
   }
-  /// Keys and values from the last tile to the first, in the order in which the products need them.
-  __device__ __forceinline__ void load_keys_and_values(int tiles, int kv_head) {
-    load_k((tiles - 1) * Tile::Bc, kv_head);
-    for (int tile = tiles - 1; tile > 0; --tile) {
+  /// Queries, then keys and values from the last tile to the first, in the order in which the products need
+  /// them.
+  __device__ __forceinline__ void load_all_but_last_v(QueryTile query_tile,
+                                                      const Attention<typename Tile::T>& a) {
+    load_q(query_tile);
+    const int kv_head = a.kv_head(query_tile.head);
+    int tile = key_tiles<Tile>(query_tile.first_query, Tile::Br, a) - 1;
+    load_k(tile * Tile::Bc, kv_head);
+    for (; tile > 0; --tile) {
       load_k((tile - 1) * Tile::Bc, kv_head);
       load_v(tile * Tile::Bc, kv_head);
     }
-    load_v(0, kv_head);
+  }
+  __device__ __forceinline__ void load_last_v(QueryTile query_tile, const Attention<typename Tile::T>& a) {
+    load_v(0, a.kv_head(query_tile.head));
   }
 };
 

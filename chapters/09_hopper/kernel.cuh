@@ -138,17 +138,22 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 
 // --- persistent: blocks that stay --------------------------------------------------------------------------
 
+/// The first query tile that no block has taken.
+__device__ __forceinline__ int take_query_tile(int* counter) { return gridDim.x + atomicAdd(counter, 1); }
+
 /// The producer of all kernels from here on: takes the next query tile that no block has taken, and copies
-/// what it needs.
+/// what it needs. It takes a tile as late as possible, before the last copy for the one before: a tile that
+/// is taken earlier waits for this block, even if another block is idle.
 template <class Tile>
 __device__ __forceinline__ void produce(const Attention<typename Tile::T>& a, const TensorMaps& maps,
                                         SharedTiles<Tile>& s, int* counter) {
   Producer<Tile> producer{maps, s};
   const int tiles = query_tiles<Tile>(a);
   for (int n = blockIdx.x; n < tiles;) {
-    const int next = gridDim.x + atomicAdd(counter, 1);  // its latency passes during the copies
-    producer.load(query_tile<Tile>(n, a), a);
-    n = next;
+    const QueryTile tile = query_tile<Tile>(n, a);
+    producer.load_all_but_last_v(tile, a);
+    n = take_query_tile(counter);  // its latency passes while the copy waits for room
+    producer.load_last_v(tile, a);
   }
   producer.end();
 }

@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       // At the very end this multiplies keys by keys, and nobody uses the result: a branch here would make
       // the compiler wait for every product.
       issue_qk<Tile>(consumer.rS, more ? consumer.q_rows(next) : consumer.first_k,
-                     more ? consumer.k_tile() : consumer.first_k);
+                     more ? consumer.k_tile() : consumer.first_k, 128 * (more ? Tile::Br : Tile::Bc));
       ptx::wgmma_commit();
       turn.pass();
       consumer.finish_rows();

@@ -41,14 +41,16 @@ __device__ __forceinline__ std::uint64_t moved(std::uint64_t descriptor, int byt
 
 /// Issues S = Q K^T for the 64 rows of a warpgroup.
 /// @param q  its first row in a tile of Br rows    @param k  a tile of Bc rows
+/// @param q_panel_bytes  from a panel of q to the next
 template <class Tile>
-__device__ __forceinline__ void issue_qk(Scores<Tile>& rS, std::uint64_t q, std::uint64_t k) {
+__device__ __forceinline__ void issue_qk(Scores<Tile>& rS, std::uint64_t q, std::uint64_t k,
+                                         int q_panel_bytes = Tile::Br * 128) {
   using T = typename Tile::T;
   ptx::wgmma<T, false, false, false>(rS, q, k);  // columns 0 to 15 of Q and K
 #pragma unroll
   for (int step = 1; step < Tile::kHeadDim / 16; ++step) {  // 16 columns are 32 bytes, 64 are a panel
     const int panel = step / 4, in_panel = step % 4 * 32;
-    ptx::wgmma<T, true, false, false>(rS, moved(q, panel * Tile::Br * 128 + in_panel),
+    ptx::wgmma<T, true, false, false>(rS, moved(q, panel * q_panel_bytes + in_panel),
                                       moved(k, panel * Tile::Bc * 128 + in_panel));
   }
 }

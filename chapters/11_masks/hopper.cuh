@@ -37,7 +37,7 @@ namespace fa::ch11::hopper {
 using ch09::exponentials, ch09::first_query_of_head, ch09::init_barriers, ch09::issue_pv, ch09::issue_qk;
 using ch09::pack_p, ch09::query_tile, ch09::query_tiles, ch09::raise_maximum, ch09::scale_rows;
 using ch09::Place, ch09::Producer, ch09::QueryTile, ch09::SharedTiles, ch09::Turns;
-using ch09::step_in_turn, ch09::warpgroup_index;
+using ch09::step_in_turn, ch09::take_query_tile, ch09::warpgroup_index;
 
 /// Two consumers at any head_dim: 128 queries, so that a block of 128 in a pattern is one tile. The rest is
 /// that of `final`.
@@ -79,11 +79,12 @@ __device__ __forceinline__ void produce_listed(const Attention<typename Tile::T>
   Producer<Tile> producer{maps, s.tiles};
   const int tiles = query_tiles<Tile>(a);
   for (int n = blockIdx.x; n < tiles;) {
-    const int next = gridDim.x + atomicAdd(counter, 1);  // its latency passes during the copies
     const QueryTile tile = listed_query_tile<Tile>(n, a);
     const ListEntries list(block_mask, masks, tile.head, tile.first_query / Tile::Br);
-    n = next;
-    if (list.count == 0) continue;
+    if (list.count == 0) {
+      n = take_query_tile(counter);
+      continue;
+    }
     const int kv_head = a.kv_head(tile.head);
     producer.q.wait_empty(s.tiles.q_ring);
     s.counts[producer.q.stage] = {list.partial, list.count, masks.of(tile.head).keys};
@@ -97,6 +98,7 @@ __device__ __forceinline__ void produce_listed(const Attention<typename Tile::T>
       if (entry > 0) producer.load_v(before * Tile::Bc, kv_head);
       before = key_tile;
     }
+    n = take_query_tile(counter);  // as late as in chapter 09
     producer.load_v(before * Tile::Bc, kv_head);
   }
   producer.end();

@@ -47,9 +47,9 @@ constexpr Tiles kTiles[] = {
     {"overlapped", 64, 192, 128, 2, 1, 512},  {"overlapped", 128, 128, 128, 2, 1, 384},
     {"ping_pong", 64, 192, 128, 2, 1, 512},   {"ping_pong", 128, 128, 128, 2, 1, 384},
     {"final", 64, 192, 128, 3, 2, 512},       {"final", 128, 128, 128, 2, 2, 384},
-    {"final", 96, 128, 128, 2, 2, 384},       {"final", 192, 128, 112, 2, 1, 384},
+    {"final", 96, 192, 96, 2, 2, 512},        {"final", 192, 128, 112, 2, 1, 384},
     {"final", 256, 128, 64, 2, 1, 384},       {"no_maximum", 64, 192, 128, 3, 2, 512},
-    {"no_maximum", 96, 128, 128, 2, 2, 384},  {"no_maximum", 128, 128, 128, 2, 2, 384},
+    {"no_maximum", 96, 192, 96, 2, 2, 512},   {"no_maximum", 128, 128, 128, 2, 2, 384},
 };
 
 VariantResult run_on(std::string_view variant, const Shape& shape, const TensorMap& inputs) {
