@@ -2,6 +2,8 @@
 /// Chapter 09 as the harness sees it.
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -122,6 +124,10 @@ requires(Tile::kQueryBuffers == 2) struct FinalKernel<Tile> {
   static auto get() { return gapless_attention<Tile>; }
 };
 
+struct Final : Persistent<FinalKernel, FinalChoices> {
+  using NarrowValues = ch09::NarrowValues;
+};
+
 /// Two launches: all query tiles, then those that the first one has marked. After the counter, the queue has
 /// the marks.
 struct WithoutMaximum {
@@ -157,12 +163,46 @@ struct WithoutMaximum {
 
 // --- the variants ------------------------------------------------------------------------------------------
 
-/// Calls f(std::type_identity<Tile>()) with the tiles that a method has. Returns what it returns.
-template <class Method, class Sizes, class F>
-auto with_tile(DType dtype, std::int64_t head_dim, const F& f) {
-  return select<Sizes>(dtype, head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+/// Whether a method has tiles for a V of another width than K's, and this build has them.
+template <class Method>
+constexpr bool takes_narrow_values() {
+  if constexpr (requires { typename Method::NarrowValues; }) {
+    return is_compiled<NarrowValueSizes>(DType::kFloat16, 192) ||
+           is_compiled<NarrowValueSizes>(DType::kBFloat16, 192);
+  } else {
+    return false;
+  }
+}
+
+std::int64_t width_of_v(const Args& a) { return a.head_dim_v; }
+std::int64_t width_of_v(const Shape& shape) { return shape.value_dim(); }
+
+/// Calls f(std::type_identity<Tile>()) with the tiles that a method has for these widths. Returns what it
+/// returns.
+/// @param of  the arguments or the shape
+template <class Method, class Sizes, class Given, class F>
+auto with_tile(const Given& of, const F& f) {
+  if constexpr (takes_narrow_values<Method>()) {
+    if (width_of_v(of) != of.head_dim) {
+      return select<NarrowValueSizes>(of.dtype, of.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
+        return f(std::type_identity<HopperTiles<T, d, typename Method::NarrowValues>>());
+      });
+    }
+  }
+  return select<Sizes>(of.dtype, of.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     return f(std::type_identity<typename Method::template Tile<T, d>>());
   });
+}
+
+/// Nothing if `final` has a kernel for the widths, otherwise what would be valid.
+std::optional<Refusal> refuse_widths(const Shape& shape) {
+  const std::int64_t cols = shape.value_dim();
+  if (cols == shape.head_dim) return refuse_unless_compiled<AllSizes>(shape);
+  if (auto reason = refuse_unless_compiled<NarrowValueSizes>(shape)) return reason;
+  if (cols % 8 == 0 && cols <= NarrowValues::kHeadDimV) return std::nullopt;
+  return Refusal::problem("--head-dim-v is " + std::to_string(cols) +
+                          ": must be --head-dim, or a multiple of 8 up to " +
+                          std::to_string(NarrowValues::kHeadDimV));
 }
 
 template <class Method, class Sizes = LessonSizes>
@@ -171,38 +211,39 @@ Step step(const char* name, const char* summary) {
             .summary = summary,
             .launch =
                 [](const Args& a, cudaStream_t stream) {
-                  with_tile<Method, Sizes>(a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+                  with_tile<Method, Sizes>(a, [&]<class Tile>(std::type_identity<Tile>) {
                     Method::template launch<Tile>(a, stream);
                   });
                 },
             .traffic =
                 [](const Shape& shape) {
-                  return with_tile<Method, Sizes>(shape.dtype, shape.head_dim,
-                                                  [&]<class Tile>(std::type_identity<Tile>) {
-                                                    Traffic traffic = traffic_of<Tile>(shape);
-                                                    if constexpr (Method::kHasQueue)
-                                                      Method::template add_queue<Tile>(traffic, shape);
-                                                    return traffic;
-                                                  });
+                  return with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
+                    Traffic traffic = traffic_of<Tile>(shape);
+                    if constexpr (Method::kHasQueue) Method::template add_queue<Tile>(traffic, shape);
+                    return traffic;
+                  });
                 },
             .refuse = refuse_unless_compiled<Sizes>,
             .takes_strides = true,
             .needs =
                 [](const Shape& shape) {
-                  return with_tile<Method, Sizes>(
-                      shape.dtype, shape.head_dim, []<class Tile>(std::type_identity<Tile>) {
-                        return DeviceNeeds{.shared_bytes = sizeof(SharedTiles<Tile>),
-                                           .compute_capability = kCapability,
-                                           .exactly = true};
-                      });
+                  return with_tile<Method, Sizes>(shape, []<class Tile>(std::type_identity<Tile>) {
+                    return DeviceNeeds{.shared_bytes = sizeof(SharedTiles<Tile>),
+                                       .compute_capability = kCapability,
+                                       .exactly = true};
+                  });
                 }};
   if constexpr (Method::kHasQueue) {
     step.workspace = [](const Shape& shape) {
-      return with_tile<Method, Sizes>(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+      return with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
         return std::vector<TensorSpec>{
             {.name = "queue", .shape = {Method::template queue_length<Tile>(shape)}}};
       });
     };
+  }
+  if constexpr (takes_narrow_values<Method>()) {
+    step.refuse = refuse_widths;
+    step.takes_other_widths = true;
   }
   return step;
 }
@@ -224,8 +265,7 @@ AnyChapter describe_chapter() {
           step<Persistent<OverlappedKernel, Specialised>>(
               "overlapped", "the softmax runs during products of the same warpgroup"),
           step<Persistent<PingPongKernel, Specialised>>("ping_pong", "warpgroups take turns to multiply"),
-          step<Persistent<FinalKernel, FinalChoices>, AllSizes>(
-              "final", "the next query tile begins before this one ends"),
+          step<Final, AllSizes>("final", "the next query tile begins before this one ends"),
           step<WithoutMaximum, BFloat16Sizes>(
               "no_maximum", "bf16: scores of unmasked tiles are not searched for a maximum"),
       }};

@@ -62,14 +62,33 @@ struct FinalChoices<192> : Specialised<192> {};  // there is no room for a secon
 template <>
 struct FinalChoices<256> : Specialised<256> {};
 
+/// The columns of V: those of K, unless the choices have others.
+template <class Choices>
+constexpr int value_width(int head_dim) {
+  if constexpr (requires { Choices::kHeadDimV; }) {
+    return Choices::kHeadDimV;
+  } else {
+    return head_dim;
+  }
+}
+/// A row of a swizzled box, of which a panel consists, has 128 bytes: 64 columns.
+constexpr int whole_panels(int cols) { return (cols + 63) / 64 * 64; }
+
+/// For queries and keys of up to 192 columns and values of up to 128, as in the prefill of multi-head latent
+/// attention: Q takes 48 KiB, four tiles of 128 keys or values 160 KiB.
+struct NarrowValues : Specialised<128> {
+  static constexpr int kHeadDimV = 128;
+};
+
 /// What follows from the choices.
 template <class Element, int kHeadDimension, class Choices>
 struct HopperTiles : Choices {
   using T = Element;
-  static constexpr int kHeadDim = kHeadDimension;
+  static constexpr int kHeadDim = kHeadDimension;                   ///< of Q and K
+  static constexpr int kHeadDimV = value_width<Choices>(kHeadDim);  ///< of V and O
   static constexpr int Br = 64 * Choices::kConsumers;
-  static constexpr int kPanels = (kHeadDim + 63) / 64;  ///< a row of a swizzled box has 128 bytes
-  static constexpr int kCols = 64 * kPanels;            ///< of a tile in shared memory
+  static constexpr int kCols = whole_panels(kHeadDim);    ///< of a tile of Q or K in shared memory
+  static constexpr int kColsV = whole_panels(kHeadDimV);  ///< of a tile of V or O
   static constexpr int kThreads = 128 * (Choices::kConsumers + (Choices::kConsumers > 1));
 };
 

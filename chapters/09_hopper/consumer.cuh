@@ -26,7 +26,6 @@ namespace fa::ch09 {
 template <class Tile>
 struct Consumer {
   using T = typename Tile::T;
-  static constexpr int kHeadDim = Tile::kHeadDim;
 
   const Attention<T>& a;
   SharedTiles<Tile>& s;
@@ -107,7 +106,7 @@ struct Consumer {
     scale_rows(rO, inv_l);
     T* sO = s.q[q.stage] + warp_row * 64;
 #pragma unroll
-    for (int n = 0; n < kHeadDim / 8; ++n) {
+    for (int n = 0; n < Tile::kHeadDimV / 8; ++n) {
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         const int panel = n / 8 * Tile::Br * 64, chunk = n % 8 ^ lane / 4;  // swizzled by the row, modulo 8
@@ -116,14 +115,14 @@ struct Consumer {
             pair;
       }
     }
-    repair_rows(state.m, a, tile.head, first_query, pairs, 0, a.head_dim, [&](int row, int col, float o) {
+    repair_rows(state.m, a, tile.head, first_query, pairs, 0, a.head_dim_v, [&](int row, int col, float o) {
       sO[col / 64 * Tile::Br * 64 + row * 64 + ((col / 8 % 8) ^ (row % 8)) * 8 + col % 8] = T(o);
     });
     // EXERCISE 4: Let the copy engine see the warp's stores. Let lane 0 copy the panels, and wait until they have been read.
     ptx::fence_proxy_async();
     __syncwarp();
     if (lane == 0) {
-      for (int panel = 0; panel < Tile::kPanels; ++panel)
+      for (int panel = 0; panel < Tile::kColsV / 64; ++panel)
         ptx::tma_store(&maps.o, sO + panel * Tile::Br * 64, 64 * panel, first_query, tile.head % maps.o.heads,
                        tile.head / maps.o.heads);
       ptx::bulk_commit();

@@ -65,7 +65,7 @@ struct Producer {
   }
   __device__ __forceinline__ void load_v(int first_key, int kv_head) {
     v.wait_empty(s.v_ring);
-    load_tile<Tile::Bc, Tile::kCols>(s.v[v.stage], maps.v, s.v_ring.full[v.stage], first_key, kv_head);
+    load_tile<Tile::Bc, Tile::kColsV>(s.v[v.stage], maps.v, s.v_ring.full[v.stage], first_key, kv_head);
     v.advance();
   }
   /// Queries, then keys and values from the last tile to the first, in the order in which the products need

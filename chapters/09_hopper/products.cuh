@@ -17,9 +17,9 @@ using Scores = float[Tile::Bc / 2];
 /// P in 16 bits, as operand A: registers of 16 columns at a time.
 template <class Tile>
 using Probabilities = std::uint32_t[Tile::Bc / 16][4];
-/// The same rows of O, with head_dim columns.
+/// The same rows of O, with the columns of V.
 template <class Tile>
-using Output = float[Tile::kHeadDim / 2];
+using Output = float[Tile::kHeadDimV / 2];
 
 /// Describes where wgmma finds a matrix: in panels of rows of 128 bytes, swizzled as TMA does it. In units of
 /// 16 bytes, its fields are the address from bit 0, panel_bytes from bit 16, and from bit 32 the distance

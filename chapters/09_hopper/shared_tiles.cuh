@@ -39,7 +39,7 @@ struct __align__(1024) SharedTiles {
   using T = typename Tile::T;
   T q[Tile::kQueryBuffers][Tile::Br * Tile::kCols];  ///< queries, in the end O
   T k[Tile::kStages][Tile::Bc * Tile::kCols];
-  T v[Tile::kStages][Tile::Bc * Tile::kCols];
+  T v[Tile::kStages][Tile::Bc * Tile::kColsV];
   RingBarriers<Tile::kQueryBuffers> q_ring;
   RingBarriers<Tile::kStages> k_ring, v_ring;
   QueryTile query_tile[Tile::kQueryBuffers];  ///< whose queries are in q

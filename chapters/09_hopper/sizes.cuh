@@ -21,6 +21,13 @@ struct AllSizes {
   static constexpr bool kPads = true;
 };
 
+/// For `final`, if V has another width than K: up to 128 columns.
+struct NarrowValueSizes {
+  static constexpr std::array kHeadDims = {192};
+  static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
+  static constexpr bool kPads = true;
+};
+
 /// For `no_maximum`, which relies on the exponents of bf16, and on room for two tiles of Q.
 struct BFloat16Sizes {
   static constexpr std::array kHeadDims = {64, 96, 128};

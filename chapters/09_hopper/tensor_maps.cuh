@@ -63,14 +63,22 @@ TensorMap tensor_map(const Tensor<T>& of, int box_rows) {
                               " x " + std::to_string(box[0]) + ": " + reason);
 }
 
-/// A tensor with the heads and rows of Q, or with those of K.
+/// A tensor with the shape of Q, O, K or V.
 template <class T>
 Tensor<T> like_q(const Attention<T>& a, const T* first, const Strides& strides) {
   return {first, strides, a.batch, a.heads, a.seq_q, a.head_dim};
 }
 template <class T>
+Tensor<T> like_o(const Attention<T>& a, const T* first, const Strides& strides) {
+  return {first, strides, a.batch, a.heads, a.seq_q, a.head_dim_v};
+}
+template <class T>
 Tensor<T> like_k(const Attention<T>& a, const T* first, const Strides& strides) {
   return {first, strides, a.batch, a.kv_heads, a.seq_k, a.head_dim};
+}
+template <class T>
+Tensor<T> like_v(const Attention<T>& a, const T* first, const Strides& strides) {
+  return {first, strides, a.batch, a.kv_heads, a.seq_k, a.head_dim_v};
 }
 
 /// The maps of a kernel with these tiles, which may be wider than the tensors. @param q_rows  of a box of Q
@@ -79,8 +87,8 @@ TensorMaps tensor_maps(const Attention<typename Tile::T>& a, int q_rows) {
   using T = typename Tile::T;
   return {.q = tensor_map(like_q(a, a.q, a.q_strides), q_rows),
           .k = tensor_map(like_k(a, a.k, a.k_strides), Tile::Bc),
-          .v = tensor_map(like_k(a, a.v, a.v_strides), Tile::Bc),
-          .o = tensor_map(like_q<T>(a, a.o, a.o_strides), 16)};
+          .v = tensor_map(like_v(a, a.v, a.v_strides), Tile::Bc),
+          .o = tensor_map(like_o<T>(a, a.o, a.o_strides), 16)};
 }
 
 }  // namespace fa::ch09

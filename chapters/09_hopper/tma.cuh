@@ -39,10 +39,10 @@ template <class Element, int kHeadDimension>
 struct TmaTiles {
   using T = Element;
   using Rows = Panels<64>;
-  static constexpr int kHeadDim = kHeadDimension;
+  static constexpr int kHeadDim = kHeadDimension, kHeadDimV = kHeadDim;
   static constexpr int kWarps = 4, kWarpRows = 32, kThreads = 32 * kWarps, kBlocksPerSm = 2;
   static constexpr int kConsumers = 1;  ///< kWarps warps
-  static constexpr int kPanels = kHeadDim / 64, kCols = kHeadDim;
+  static constexpr int kPanels = kHeadDim / 64, kCols = kHeadDim, kColsV = kHeadDim;
   static constexpr int kRowTiles = kWarpRows / 16, kLaneRows = 2 * kRowTiles;
   static constexpr int Br = kWarps * kWarpRows, Bc = 64, kSlice = Bc, kStages = 2, kQueryBuffers = 1;
   static constexpr bool kQInRegisters = kHeadDim <= 64;

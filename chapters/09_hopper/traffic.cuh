@@ -15,7 +15,8 @@ namespace fa::ch09 {
 template <class Tile>
 Traffic traffic_of(const AttentionShape& shape) {
   const std::int64_t heads = shape.batch * shape.heads;
-  const std::int64_t row = heads * shape.head_dim * std::int64_t(size_of(shape.dtype));  // of all heads
+  const std::int64_t of_column = heads * std::int64_t(size_of(shape.dtype));  // of a row, in all heads
+  const std::int64_t row = shape.head_dim * of_column, row_of_v = shape.value_dim() * of_column;
   std::int64_t keys = 0;
   for (std::int64_t first = first_query_of_head<Tile>(int(shape.seq_q)); first < shape.seq_q;
        first += Tile::Br) {
@@ -24,8 +25,8 @@ Traffic traffic_of(const AttentionShape& shape) {
   }
   return {.tensors = {{"q", {.read_bytes = row * shape.seq_q}},
                       {"k", {.read_bytes = row * keys}},
-                      {"v", {.read_bytes = row * keys}},
-                      {"o", {.write_bytes = row * shape.seq_q}},
+                      {"v", {.read_bytes = row_of_v * keys}},
+                      {"o", {.write_bytes = row_of_v * shape.seq_q}},
                       {"lse", {.write_bytes = heads * shape.seq_q * std::int64_t(sizeof(float))}}}};
 }
 

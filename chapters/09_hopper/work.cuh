@@ -35,7 +35,8 @@ __device__ __forceinline__ QueryTile query_tile(int n, const Attention<typename 
   const int heads = a.batch * a.heads, tiles = (a.seq_q + Tile::Br - 1) / Tile::Br;
   const int first_query = first_query_of_head<Tile>(a.seq_q);
   if (!a.causal) return {n / tiles, first_query + n % tiles * Tile::Br};
-  const size_t bytes = 2 * sizeof(typename Tile::T) * size_t(a.seq_k) * Tile::kHeadDim;  // K and V of a head
+  const size_t bytes =
+      sizeof(typename Tile::T) * size_t(a.seq_k) * (Tile::kHeadDim + Tile::kHeadDimV);  // of a head
   const int cached = int(max(size_t(1), min(size_t(heads), (32 << 20) / bytes)));
   const int groups = (heads + cached - 1) / cached, group = (heads + groups - 1) / groups;
   const int first_head = n / (group * tiles) * group, here = min(group, heads - first_head);

@@ -257,6 +257,51 @@ TEST_F(Hopper, CountsTheProductsAndCopiesOfItsTiles) {
   }
 }
 
+// The tiles of V and O are narrower than those of Q and K; the loop is the same.
+TEST_F(Hopper, TakesValuesOfAnotherWidth) {
+  for (const auto& [d, d_v, queries, keys, causal] : {std::tuple{192, 128, 150, 270, true},
+                                                      {192, 128, 129, 127, false},
+                                                      {184, 8, 70, 200, true},
+                                                      {40, 120, 200, 70, true},
+                                                      {8, 128, 1, 1, false}}) {
+    for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+      if (dtype == DType::kFloat16 && d_v == 128) continue;
+      const Shape shape{.heads = 4,
+                        .kv_heads = 2,
+                        .seq_q = queries,
+                        .seq_k = keys,
+                        .head_dim = d,
+                        .head_dim_v = d_v,
+                        .causal = causal,
+                        .dtype = dtype};
+      const VariantResult result = run_on("final", shape);  // also compares the bytes with the formula
+      ASSERT_EQ(result.complaint(), "") << d << " " << d_v << name_of(dtype);
+      EXPECT_EQ(result.outputs.at("o").shape.back(), d_v);
+      if (!result.counted) continue;
+      const TensorTraffic& o = result.counted->traffic.tensors.at("o");
+      EXPECT_EQ(o.write_bytes, 4 * queries * d_v * 2);
+    }
+  }
+}
+
+TEST_F(Hopper, RefusesOtherPairsOfWidths) {
+  const auto& variants = chapter_of<AttentionForward>(describe_chapter()).variants;
+  const auto refusal = [&](std::string_view name, std::int64_t d, std::int64_t d_v) -> std::string {
+    const auto found = std::find_if(variants.begin(), variants.end(),
+                                    [&](const auto& variant) { return variant.name == name; });
+    const auto why = why_unsuitable<AttentionForward>(
+        *found, {.seq_q = 70, .seq_k = 70, .head_dim = d, .head_dim_v = d_v, .dtype = DType::kBFloat16});
+    return why ? why->text : "";
+  };
+  EXPECT_EQ(refusal("final", 192, 128), "");
+  EXPECT_EQ(refusal("final", 192, 136),
+            "--head-dim-v is 136: must be --head-dim, or a multiple of 8 up to 128");
+  EXPECT_EQ(refusal("final", 192, 100),
+            "--head-dim-v is 100: must be --head-dim, or a multiple of 8 up to 128");
+  EXPECT_EQ(refusal("final", 200, 128), "--head-dim is 200: must be a multiple of 8 up to 192");
+  EXPECT_NE(refusal("ping_pong", 128, 64), "");
+}
+
 // Columns that a tensor does not have are zeros on the chip: they land and are multiplied, but HBM has none
 // of them.
 TEST_F(Hopper, PadsHeadDimensionsOnTheChip) {

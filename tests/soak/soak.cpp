@@ -113,8 +113,10 @@ std::int64_t random_wide_head_dim(Random& random, std::int64_t most) {
 
 /// The shape of a problem, for chapter 11 with random masks, dropout and functions of scores, in either
 /// direction; for chapter 12 with two widths, in either direction.
+/// @param other_widths  one in eight problems has a V of another width
 template <fa::Problem P>
-typename P::Shape shape_of(Random& random, const AttentionShape& dense, fa::Layout layout) {
+typename P::Shape shape_of(Random& random, const AttentionShape& dense, fa::Layout layout,
+                           bool other_widths) {
   typename P::Shape shape;
   static_cast<AttentionShape&>(shape) = dense;
   if constexpr (std::is_same_v<P, fa::MaskedAttention>) {
@@ -168,6 +170,10 @@ typename P::Shape shape_of(Random& random, const AttentionShape& dense, fa::Layo
     shape.strides.clear();
     shape.set_layout(layout);
     if (shape.scale) shape.scale = *shape.scale * std::sqrt(double(dense.head_dim) / double(shape.head_dim));
+  } else if (other_widths && random.one_in(8)) {
+    shape.head_dim_v = 8 * random.up_to(16);
+    shape.strides.clear();
+    shape.set_layout(layout);
   }
   return shape;
 }
@@ -379,9 +385,11 @@ int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::i
   double worst = 0;
   std::string worst_problem;
   int done = 0, failures = 0, lacking = 0;
+  const bool other_widths = std::any_of(chapter.variants.begin(), chapter.variants.end(),
+                                        [](const auto& variant) { return variant.takes_other_widths; });
   while (done < problems && failures < kMostFailures) {
     Problem problem = random_problem(random, longest);
-    const typename P::Shape shape = shape_of<P>(random, problem.shape, problem.layout);
+    const typename P::Shape shape = shape_of<P>(random, problem.shape, problem.layout, other_widths);
     problem.shape = shape;
     const auto& variant =
         chapter.variants[std::size_t(random.up_to(std::int64_t(chapter.variants.size())) - 1)];

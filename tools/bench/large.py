@@ -1,13 +1,14 @@
 """Chapter 12 on a GPU, beside PyTorch's kernels and standard attention on cuBLAS (chapter 03), on the same
 tensors.
 
-    python3 -m tools.bench.large [--groups fp32,bf16,lengths,widths,backward] [--rounds R] [--variants V,V]
-    [--json FILE]
+    python3 -m tools.bench.large [--groups fp32,bf16,lengths,widths,narrow,backward] [--rounds R]
+    [--variants V,V] [--json FILE]
 
     fp32    batch 32, 8 heads, 256 and 1024 queries and keys, d = 256 and 1024
     bf16    [2,4,8192,512] and [1,4,8192,1024], full and causal
     lengths [*,4,N,d] in bf16, d = 512 and 1024, N from 128 to 4096: batch * N = 16384
     widths  192 / 128 and 576 / 512 beside equal widths, between which their speed is interpolated
+    narrow  192 / 128, beside chapter 09: [2,8,8192] and [1,16,4096], full and causal
     backward    [2,4,8192,512] in bf16, full and causal
 
 `final` is timed in fp32 and backward, the other variants in the rest: there `final` runs the kernel of
@@ -98,6 +99,9 @@ GROUPS = {
         square("bf16", 2, heads, 8192, *widths)
         for heads, *widths in ((8, 128), (8, 192, 128), (8, 192), (4, 512), (4, 576, 512), (4, 576))
     ],
+    "narrow": [
+        square("bf16", *size, 192, 128, **mask) for size in ((2, 8, 8192), (1, 16, 4096)) for mask in MASKS
+    ],
     "backward": [square("bf16", 2, 4, 8192, 512, backward=True, **mask) for mask in MASKS],
 }
 
@@ -182,10 +186,11 @@ def contenders(case: Case, tensors: list[torch.Tensor], variants: list[str] | No
     if variants is None:
         variants = variants_for(case, ChapterLibrary(OURS).variants())
     wanted = [(OURS, name) for name in variants]
-    if case.head_dim == case.head_dim_v and not case.backward:
+    equal, narrow = case.head_dim == case.head_dim_v, case.head_dim <= 192 and case.head_dim_v <= 128
+    if equal and not case.backward:
         wanted.append(STANDARD)
-        if case.head_dim <= 256 and case.dtype != "fp32":
-            wanted.append(HOPPER)
+    if (narrow or (equal and case.head_dim <= 256)) and case.dtype != "fp32" and not case.backward:
+        wanted.append(HOPPER)
     for chapter, name in wanted:
         try:
             bound = ChapterLibrary(chapter).bind(name, *tensors[:3], case.causal, *tensors[3:])
