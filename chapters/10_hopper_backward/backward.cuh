@@ -30,10 +30,12 @@ struct Backward : Attention<T> {
 
   const T* d_o;        ///< [batch, heads, seq_q, head_dim]
   int padded_queries;  ///< of a head: a multiple of each kernel's Br
-  int interleaved;     ///< this many heads of K and V, the last ones, are interleaved: see KeyTile
+  int interleaved;     ///< this many heads of K and V are interleaved: see KeyTile
+  int zero_rows;       ///< of a head: the first rows of dq_sum that prepare_rows() sets to zero
   float* log2_sum;     ///< [batch, heads, padded_queries]: LSE * log2 e; +inf where P must be 0
   float* delta;        ///< [batch, heads, padded_queries]: rowsum(dO * O), the papers' D
   float* dq_sum;  ///< [batch, heads, padded_queries, head_dim]: where dQ accumulates, tiles in fragment order
+  int* turns;     ///< of `deterministic`: see turns.cuh
   T* dq;          ///< [batch, heads, seq_q, head_dim]
   Strides do_strides, dq_strides, dk_strides, dv_strides;
 
@@ -102,6 +104,15 @@ struct KeyTile {
     if (after < 0) return {block / tiles, block % tiles * Tile::Bc};
     return {heads + after % a.interleaved, after / a.interleaved * Tile::Bc};
   }
+
+  /// All heads are interleaved, a group of a.interleaved after the other.
+  template <class Tile>
+  static __device__ __forceinline__ KeyTile in_groups(int block, const Backward<typename Tile::T>& a) {
+    const int tiles = (a.seq_k + Tile::Bc - 1) / Tile::Bc;
+    const int group = block / (tiles * a.interleaved), first_head = group * a.interleaved;
+    const int heads = min(a.interleaved, a.batch * a.kv_heads - first_head), n = block - first_head * tiles;
+    return {first_head + n % heads, n / heads * Tile::Bc};
+  }
 };
 
 /// Iterates over the query tiles of all heads that share a key tile, in each head from the first tile that
@@ -121,6 +132,8 @@ struct QueryWalk {
   __device__ __forceinline__ bool at_first() const { return head == first_head && tile == first_tile; }
   __device__ __forceinline__ bool done() const { return head == end_head; }
   __device__ __forceinline__ int first_query() const { return tile * Tile::Br; }
+  /// The number of the tile among those of all heads.
+  __device__ __forceinline__ int number() const { return head * end_tile + tile; }
   /// The first row of the tile in tensors of padded_queries rows per head.
   __device__ __forceinline__ size_t padded_row() const { return (size_t(head) * end_tile + tile) * Tile::Br; }
   /// Whether some query of the tile does not see some key of the block.
@@ -130,6 +143,26 @@ struct QueryWalk {
   __device__ __forceinline__ void next() {
     if (++tile == end_tile) {
       tile = first_tile;
+      ++head;
+    }
+  }
+};
+
+/// The same tiles, in each head from the last one to the first.
+template <class Tile>
+struct BackwardWalk : QueryWalk<Tile> {
+  using QueryWalk<Tile>::head, QueryWalk<Tile>::tile, QueryWalk<Tile>::end_tile;
+
+  __device__ __forceinline__ BackwardWalk(const Backward<typename Tile::T>& a, const KeyTile& keys)
+      : QueryWalk<Tile>(a, keys) {
+    tile = end_tile - 1;
+  }
+  __device__ __forceinline__ bool at_first() const {
+    return head == this->first_head && tile == end_tile - 1;
+  }
+  __device__ __forceinline__ void next() {
+    if (tile-- == this->first_tile) {
+      tile = end_tile - 1;
       ++head;
     }
   }

@@ -64,6 +64,8 @@ struct Fused {
     return sizeof(typename KernelOf::template Memory<Tile>);
   }
   static constexpr bool kRepeatable = false, kHasSums = true;
+  template <class Tile>
+  static constexpr int kTurns = 0;  ///< counters of a query tile
 
   template <class Tile>
   static void launch(const Args& args, cudaStream_t stream) {
@@ -184,36 +186,52 @@ struct Persistent : Fused<Decoupled> {
   }
 };
 
-/// dK and dV with a block per key tile, dQ with a block per query tile.
-struct Deterministic {
-  template <class T, int d>
-  using Tile = KeyTiles<T, d>;
-  template <class Tile>
-  using Queries = QueryTiles<typename Tile::T, Tile::kHeadDim>;
-  /// Both kernels read the same padded rows. So with Br = 64, up to 64 of a head's rows more than `final` has
-  /// are padding: one more step, whose P is 0.
-  template <class Tile>
-  static constexpr int rows_of_tile() {
-    return std::max(Tile::Br, Queries<Tile>::Br);
+/// The schedule of `final` for tiles of these columns, in turns.
+template <class Tile>
+struct InTurns {
+  static constexpr bool kThroughShared = Tile::kHeadDim <= 128;  ///< where dQ goes before it is added
+  static constexpr bool kStoresFirst = kThroughShared;           ///< the first turn does not add
+  using Memory = std::conditional_t<kThroughShared, TurnMemory<Tile>, OwnersMemory<Tile>>;
+  static constexpr int kTurns =  ///< counters of a query tile
+      kThroughShared ? TurnMemory<Tile>::kTurns : OwnerInTurns<Tile>::kTurns;
+  static auto get() {
+    if constexpr (!kThroughShared) {
+      return two_owners_in_turns<Tile>;
+    } else if constexpr (Tile::kHeadDim == 96) {
+      return uneven_in_turns<Tile>;
+    } else {
+      return decoupled_in_turns<Tile>;
+    }
   }
+};
+
+/// The workspace `turns` has the counters; the launch sets them to 0.
+struct Deterministic : Fused<Final> {
   template <class Tile>
   static constexpr std::size_t shared_bytes() {
-    return std::max(sizeof(KeyTileMemory<Tile>), sizeof(QueryTileMemory<Queries<Tile>>));
+    return sizeof(typename InTurns<Tile>::Memory);
   }
-  static constexpr bool kRepeatable = true, kHasSums = false;
+  static constexpr bool kRepeatable = true;
+  template <class Tile>
+  static constexpr int kTurns = InTurns<Tile>::kTurns;
 
   template <class Tile>
   static void launch(const Args& args, cudaStream_t stream) {
     using T = typename Tile::T;
-    using Q = Queries<Tile>;
-    const Backward<T> b = backward_of<T>(args, rows_of_tile<Tile>());
-    const TensorMaps of_keys = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
-    const QueryMaps of_queries = query_tile_maps<Q>(b);
+    Backward<T> b = backward_of<T>(args, Tile::Br);
+    b.dq_sum = args.buffer<float>("dq_sum");
+    b.turns = args.buffer<int>("turns");
+    b.interleaved = heads_of_group(args);
+    if (InTurns<Tile>::kStoresFirst) b.zero_rows = b.first_query(0) / Tile::Br * Tile::Br;
+    require_alignment("dq", b.dq);
+    const TensorMaps maps = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
     launch_prepare<T, Tile::kCols>(b, stream);
-    fa::launch(key_gradients<Tile>, unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads), Tile::kThreads,
-               sizeof(KeyTileMemory<Tile>), stream, b, of_keys);
-    fa::launch(query_gradients<Q>, unsigned(tiles(b.seq_q, Q::Br) * b.batch * b.heads), Q::kThreads,
-               sizeof(QueryTileMemory<Q>), stream, b, of_queries);
+    const std::size_t counters =
+        std::size_t(b.batch) * b.heads * (b.padded_queries / Tile::Br) * kTurns<Tile>;
+    FA_CUDA_CHECK(cudaMemsetAsync(b.turns, 0, counters * sizeof(int), stream));
+    fa::launch(InTurns<Tile>::get(), unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads),
+               Tile::kThreads, shared_bytes<Tile>(), stream, b, maps);
+    launch_convert<Tile>(b, stream);
   }
 };
 
@@ -249,9 +267,9 @@ Traffic shared_traffic(const Shape& shape, std::int64_t padded, const Visited& b
   return traffic;
 }
 
-/// @param rows  of Q to which something is added, of a head
-void add_sums(Traffic& to, const Shape& shape, std::int64_t padded, std::int64_t rows) {
-  const std::int64_t bytes = shape.batch * shape.heads * (padded + rows) * shape.head_dim * kFloat;
+/// @param zeros, rows  of Q whose sums are set to zero, and to which something is added, of a head
+void add_sums(Traffic& to, const Shape& shape, std::int64_t zeros, std::int64_t rows) {
+  const std::int64_t bytes = shape.batch * shape.heads * (zeros + rows) * shape.head_dim * kFloat;
   add(to, "dq_sum",
       {.read_bytes = bytes, .write_bytes = bytes});  // read by the conversion, set to zero before
 }
@@ -275,20 +293,15 @@ Traffic traffic_of(Persistent, std::type_identity<Tile> tile, const Shape& shape
 
 template <class Tile>
 Traffic traffic_of(Deterministic, std::type_identity<Tile>, const Shape& shape) {
-  using Q = Deterministic::Queries<Tile>;
-  const std::int64_t heads = shape.batch * shape.heads;
-  const std::int64_t row = heads * shape.head_dim * std::int64_t(size_of(shape.dtype));  // of all heads
-  const std::int64_t padded =
-      tiles(shape.seq_q, Deterministic::rows_of_tile<Tile>()) * Deterministic::rows_of_tile<Tile>();
-  Traffic traffic = shared_traffic(shape, padded, visited_by_key_tiles<Tile>(shape, padded));
-  std::int64_t keys = 0;
-  for (std::int64_t first = 0; first < shape.seq_q; first += Q::Br) {
-    const std::int64_t seen = shape.visible_keys(std::min<std::int64_t>(first + Q::Br, shape.seq_q) - 1);
-    keys += std::min(shape.seq_k, tiles(seen, Q::Bc) * Q::Bc);
-  }
-  for (const char* name : {"q", "do"}) add(traffic, name, {.read_bytes = row * shape.seq_q});
-  for (const char* name : {"k", "v"}) add(traffic, name, {.read_bytes = row * keys});
-  for (const char* name : {"log2_sum", "delta"}) add(traffic, name, {.read_bytes = heads * padded * kFloat});
+  const std::int64_t padded = tiles(shape.seq_q, Tile::Br) * Tile::Br, heads = shape.batch * shape.heads;
+  const Visited visited = visited_by_key_tiles<Tile>(shape, padded);
+  Traffic traffic = shared_traffic(shape, padded, visited);
+  // The first turn stores: what it does not read, the conversion reads. Tiles without visits are zeros.
+  const std::int64_t unseen = shape.causal ? std::max<std::int64_t>(0, shape.seq_q - shape.seq_k) : 0;
+  const std::int64_t zeros = InTurns<Tile>::kStoresFirst ? unseen / Tile::Br * Tile::Br : padded;
+  const std::int64_t rows = visited.rows + visited.padding;
+  add_sums(traffic, shape, zeros, rows);
+  add(traffic, "turns", {.write_bytes = heads * rows / Tile::Br * InTurns<Tile>::kTurns * kInt});
   return traffic;
 }
 
@@ -338,6 +351,9 @@ Step step(const char* name, const char* summary) {
                     {.name = "dq_sum", .shape = {shape.batch, shape.heads, padded, shape.head_dim}});
               if constexpr (requires { typename Method::HasQueue; })
                 specs.push_back({.name = "queue", .shape = {1}});
+              if constexpr (constexpr int kTurns = Method::template kTurns<Tile>; kTurns > 0)
+                specs.push_back(
+                    {.name = "turns", .shape = {shape.batch, shape.heads, padded / kRows, kTurns}});
             });
             return specs;
           }};
@@ -358,8 +374,8 @@ AnyChapter describe_chapter() {
           step<Persistent>("persistent", "blocks that stay, and take one key tile after the other"),
           step<Fused<Final>, AllSizes>("final",
                                        "for each width the fastest of decoupled, uneven and two_owners"),
-          step<Deterministic, DeterministicSizes>("deterministic",
-                                                  "seven products in two kernels, no atomic additions"),
+          step<Deterministic, AllSizes>("deterministic",
+                                        "blocks add to dQ in turns: the same bits in every run"),
       }};
 }
 

@@ -178,6 +178,12 @@ struct Consumer {
   }
 };
 
+/// Adds dQ to a query tile's sums in HBM.
+template <class Tile>
+__device__ __forceinline__ void put_dq(const Consumer<Tile>& consumer, float* sums) {
+  add_to_sums<Tile>(sums, consumer.rdQ, consumer.index, head_dim<Tile>(consumer.a));
+}
+
 /// Sets the scores of a query tile to -inf that a causal mask or the end of the keys hides.
 template <class Tile>
 __device__ __forceinline__ void hide_scores(Consumer<Tile>& consumer, const QueryWalk<Tile>& walk) {

@@ -68,12 +68,12 @@ __device__ __forceinline__ void load_query_tile(const Backward<typename Tile::T>
 }
 
 /// The producer: one thread.
-template <class Tile>
+template <class Tile, class Walk = QueryWalk<Tile>>
 __device__ __forceinline__ void produce(const Backward<typename Tile::T>& a, const TensorMaps& maps,
                                         KeyTileMemory<Tile>& s, const KeyTile& keys) {
   load_keys<Tile>(maps, s, keys);
   Place<Tile::kStages> place{};
-  for (QueryWalk<Tile> walk(a, keys); !walk.done(); walk.next()) {
+  for (Walk walk(a, keys); !walk.done(); walk.next()) {
     load_query_tile<Tile>(a, maps, s, place, walk);
     place.advance();
   }

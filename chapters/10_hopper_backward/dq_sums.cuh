@@ -56,11 +56,15 @@ __device__ __forceinline__ void add_to_sums(float* sums, const DqPart<Tile>& rdQ
 
 /// Stores a consumer's part of dQ in shared memory, in the order of the sums.
 template <class Tile>
-__device__ __forceinline__ void store_part(float* dq, const DqPart<Tile>& rdQ, int part) {
-  float* to = dq + offset_of_dq<Tile>(part, Tile::kHeadDim);
+__device__ __forceinline__ void store_part(float* dq, const DqPart<Tile>& rdQ, int part,
+                                           int d = Tile::kHeadDim) {
+  float* to = dq + offset_of_dq<Tile>(part, d);
+  const int cols = dq_cols<Tile>(part, d);
 #pragma unroll
-  for (int n = 0; n < Tile::kDqCols / 8; ++n)
+  for (int n = 0; n < Tile::kDqCols / 8; ++n) {
+    if (Tile::kPads && !has_fragment<Tile>(cols, n)) break;
     store_float4(to + 128 * n, {rdQ[4 * n], rdQ[4 * n + 1], rdQ[4 * n + 2], rdQ[4 * n + 3]});
+  }
 }
 
 /// Where row r, 0 to 7, of fragment n of a warp of the consumers begins in the tile of dQ. Row r + 8 has the

@@ -227,11 +227,11 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 /// In the first step, that dS is a tile of zeros, and its dQ is not added: it would be one more tile of
 /// additions for each key tile.
 /// @param stored, multiplied  where dS of this step goes, and where that of the step before is
-/// @param sums  where dQ of the step before is added
+/// @param sums  where put_dq(consumer, sums) adds dQ of the step before
 /// @param queries  as for p_and_ds(); at_first() says whether this is the first step
-template <class Tile, class Queries>
+template <class Tile, class Sums, class Queries>
 __device__ __forceinline__ void decoupled_step(Consumer<Tile>& consumer, Place<Tile::kDsStages>& stored,
-                                               Place<Tile::kDsStages>& multiplied, float* sums,
+                                               Place<Tile::kDsStages>& multiplied, Sums& sums,
                                                const Queries& queries) {
   auto& s = consumer.s;
   ptx::wgmma_wait<0>(consumer.rS, consumer.rdK);
@@ -254,7 +254,7 @@ __device__ __forceinline__ void decoupled_step(Consumer<Tile>& consumer, Place<T
   ptx::wgmma_wait<1>(consumer.rdQ);
   multiplied.release(s.ds_ring);
   // END 7
-  if (!queries.at_first()) add_to_sums<Tile>(sums, consumer.rdQ, consumer.index, head_dim<Tile>(consumer.a));
+  if (!queries.at_first()) put_dq(consumer, sums);
 }
 
 /// After the last step: dQ of that step.

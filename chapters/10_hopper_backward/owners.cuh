@@ -69,9 +69,11 @@ __device__ __forceinline__ void init_barriers(OwnersMemory<Tile>& s) {
 template <class Tile>
 struct Owner {
   using T = typename Tile::T;
+  using Walk = QueryWalk<Tile>;  ///< the order of the query tiles
   const Backward<T>& a;
   OwnersMemory<Tile>& with_p;
   KeyTileMemory<Tile>& s;
+  const KeyTile keys;
   const int index, warp_key;
   const std::uint64_t first_ds, k_of_dq;
   Place<Tile::kStages> place{};
@@ -79,10 +81,12 @@ struct Owner {
   KeyGradient<Tile> rSum;  ///< dV or dK
   DqPart<Tile> rdQ;
 
-  __device__ __forceinline__ Owner(const Backward<T>& backward, OwnersMemory<Tile>& shared, int number)
+  __device__ __forceinline__ Owner(const Backward<T>& backward, OwnersMemory<Tile>& shared,
+                                   const KeyTile& of_block, int number)
       : a(backward),
         with_p(shared),
         s(shared.tiles),
+        keys(of_block),
         index(number),
         warp_key(__shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
         first_ds(descriptor(s.ds[0], 16)),
@@ -97,29 +101,33 @@ struct Owner {
   __device__ __forceinline__ std::uint64_t ds_tile() const {
     return moved(first_ds, ds.stage * int(sizeof s.ds[0]));
   }
-  __device__ __forceinline__ float* sums(const QueryWalk<Tile>& walk) const {
-    return a.dq_sum + walk.padded_row() * head_dim<Tile>(a);
+  /// Adds this owner's part of dQ to a query tile. @param tile  its number
+  __device__ __forceinline__ void put_dq(int tile) {
+    const int d = head_dim<Tile>(a);
+    add_to_sums<Tile>(a.dq_sum + size_t(tile) * Tile::Br * d, rdQ, index, d);
   }
+  /// After the last tile.
+  __device__ __forceinline__ void finish() {}
 };
 
 /// Computes P and dV.
-template <class Tile>
-__device__ __forceinline__ void own_dv(Owner<Tile>& owner, const KeyTile& keys) {
+template <class Tile, class AnyOwner>
+__device__ __forceinline__ void own_dv(AnyOwner& owner) {
   auto& s = owner.s;
   const std::uint64_t k = descriptor(s.k, 16), q = descriptor(s.q[0], 16),
                       d_o = descriptor(s.d_o[0], Tile::Br * 128);
   const float factor = owner.a.scale * kLog2e;
   Scores<Tile> rS;
   Operand<Tile> rP;
-  float* sums = nullptr;  // dQ one step later, as in `decoupled`
-  for (QueryWalk<Tile> walk(owner.a, keys); !walk.done(); walk.next()) {
+  int before = -1;  // dQ one step later, as in `decoupled`: of this tile
+  for (typename AnyOwner::Walk walk(owner.a, owner.keys); !walk.done(); walk.next()) {
     owner.place.wait_full(s.q_ring);
     ptx::wgmma_fence();
     issue_scores<Tile>(rS, k, owner.in_stage(q));
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>(rS);
-    if (walk.masked(owner.a, keys))
-      mask<Tile>(rS, owner.a, walk.first_query(), keys.first_key + owner.warp_key);
+    if (walk.masked(owner.a, owner.keys))
+      mask<Tile>(rS, owner.a, walk.first_query(), owner.keys.first_key + owner.warp_key);
     probabilities<Tile>(rS, s.log2_sum[owner.place.stage], factor);
     pack_operand<Tile>(rP, rS);
     owner.p.wait_empty(owner.with_p.p_ring);
@@ -135,37 +143,37 @@ __device__ __forceinline__ void own_dv(Owner<Tile>& owner, const KeyTile& keys) 
     ptx::wgmma_fence();
     issue_key_gradient<Tile>(owner.rSum, rP, owner.in_stage(d_o));
     ptx::wgmma_commit();
-    if (sums != nullptr) {
+    if (before >= 0) {
       owner.ds.wait_full(s.ds_ring);
       ptx::wgmma_fence();
       issue_dq<Tile>(owner.rdQ, owner.ds_tile(), owner.k_of_dq);
       ptx::wgmma_commit();
       ptx::wgmma_wait<0>(owner.rdQ, owner.rSum);
       owner.ds.release(s.ds_ring);
-      add_to_sums<Tile>(sums, owner.rdQ, owner.index, head_dim<Tile>(owner.a));
+      owner.put_dq(before);
     }
     ptx::wgmma_wait<0>(owner.rSum);
     owner.place.release(s.do_ring);
-    sums = owner.sums(walk);
+    before = walk.number();
   }
   owner.ds.wait_full(s.ds_ring);
   ptx::wgmma_fence();
   issue_dq<Tile>(owner.rdQ, owner.ds_tile(), owner.k_of_dq);
   ptx::wgmma_commit();
   ptx::wgmma_wait<0>(owner.rdQ);
-  add_to_sums<Tile>(sums, owner.rdQ, owner.index, head_dim<Tile>(owner.a));
+  owner.put_dq(before);
 }
 
 /// Computes dS, from P in 16 bits, and dK.
-template <class Tile>
-__device__ __forceinline__ void own_dk(Owner<Tile>& owner, const KeyTile& keys) {
+template <class Tile, class AnyOwner>
+__device__ __forceinline__ void own_dk(AnyOwner& owner) {
   using T = typename Tile::T;
   auto& s = owner.s;
   const std::uint64_t v = descriptor(s.v, 16), d_o = descriptor(s.d_o[0], 16),
                       q = descriptor(s.q[0], Tile::Br * 128);
   Scores<Tile> rdP;
   Operand<Tile> rdS;
-  for (QueryWalk<Tile> walk(owner.a, keys); !walk.done(); walk.next()) {
+  for (typename AnyOwner::Walk walk(owner.a, owner.keys); !walk.done(); walk.next()) {
     owner.place.wait_full(s.do_ring);
     ptx::wgmma_fence();
     issue_scores<Tile>(rdP, v, owner.in_stage(d_o));
@@ -202,10 +210,28 @@ __device__ __forceinline__ void own_dk(Owner<Tile>& owner, const KeyTile& keys) 
     ptx::wgmma_commit();
     ptx::wgmma_wait<1>(owner.rdQ);
     owner.ds.release(s.ds_ring);
-    add_to_sums<Tile>(owner.sums(walk), owner.rdQ, owner.index, head_dim<Tile>(owner.a));
+    owner.put_dq(walk.number());
     ptx::wgmma_wait<0>(owner.rSum);
     owner.place.release(s.q_ring);
   }
+}
+
+/// What both owners do.
+template <class Tile, class AnyOwner>
+__device__ __forceinline__ void own(AnyOwner& owner, const TensorMaps& maps) {
+  auto& s = owner.s;
+  ptx::mbarrier_wait(&s.kv_full, 0);
+  const bool has_dv = owner.index == 0;
+  if (has_dv) {
+    own_dv<Tile>(owner);
+  } else {
+    own_dk<Tile>(owner);
+  }
+  owner.finish();
+  ptx::barrier_sync(1, 128 * Tile::kConsumers);  // no warp of the block multiplies K or V any more
+  store_rows<Tile::Bc, Tile::kHeadDim>(has_dv ? maps.dv : maps.dk, has_dv ? s.v : s.k, owner.rSum,
+                                       has_dv ? 1.0f : owner.a.scale, owner.warp_key, owner.keys.first_key,
+                                       owner.keys.kv_head);
 }
 
 /// As the kernels of kernel.cuh, with P exchanged between the consumers.
@@ -225,18 +251,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x < 32 && ptx::elect_sync()) produce<Tile>(a, maps, s, keys);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    ptx::mbarrier_wait(&s.kv_full, 0);
-    Owner<Tile> owner(a, with_p, warpgroup - 1);
-    const bool has_dv = warpgroup == 1;
-    if (has_dv) {
-      own_dv<Tile>(owner, keys);
-    } else {
-      own_dk<Tile>(owner, keys);
-    }
-    ptx::barrier_sync(1, 128 * Tile::kConsumers);  // no warp of the block multiplies K or V any more
-    store_rows<Tile::Bc, Tile::kHeadDim>(has_dv ? maps.dv : maps.dk, has_dv ? s.v : s.k, owner.rSum,
-                                         has_dv ? 1.0f : a.scale, owner.warp_key, keys.first_key,
-                                         keys.kv_head);
+    Owner<Tile> owner(a, with_p, keys, warpgroup - 1);
+    own<Tile>(owner, maps);
   }
 }
 

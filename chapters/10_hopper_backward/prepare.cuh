@@ -20,7 +20,7 @@
 
 namespace fa::ch10 {
 
-/// D = rowsum(dO * O) and LSE * log2 e for every padded row; zeros for dQ's sums, if there are any.
+/// D = rowsum(dO * O) and LSE * log2 e for every padded row; zeros for the first zero_rows of dQ's sums.
 ///
 /// Rows that see no key, and rows past the last query, get +inf instead of LSE: 2^(s - inf) = 0 for every
 /// finite score s.
@@ -30,7 +30,7 @@ namespace fa::ch10 {
 ///   block   256; a warp has kRowsOfWarp rows
 ///   HBM     batch * heads * ((4 * d + 4) * seq_q + 8 * padded_queries) bytes: reads O, dO and LSE, writes
 ///           D and log2_sum
-///           + batch * heads * 4 * d * padded_queries, if there are sums: writes the zeros
+///           + batch * heads * 4 * d * zero_rows: writes the zeros
 ///
 /// @tparam kCols  64, 128 or 256: at least the head dimension d    @tparam kPads  whether it is more
 template <class T, int kCols>
@@ -62,12 +62,10 @@ __global__ void __launch_bounds__(Prepare<T, kCols>::kThreads, 2)
       d_o[n] = *reinterpret_cast<const uint4*>(do_rows[query] + col);
     }
   }
-  if (a.dq_sum != nullptr) {
-    float* zeros = a.dq_sum + (first_padded_row + first) * d;
-    const int end = min(P::kRowsOfWarp, a.padded_queries - first) * d;
-    for (int offset = 4 * lane; offset < end; offset += 4 * 32)
-      store_float4(zeros + offset, {0.0f, 0.0f, 0.0f, 0.0f});
-  }
+  float* zeros = a.dq_sum + (first_padded_row + first) * d;
+  const int end = min(P::kRowsOfWarp, a.zero_rows - first) * d;
+  for (int offset = 4 * lane; offset < end; offset += 4 * 32)
+    store_float4(zeros + offset, {0.0f, 0.0f, 0.0f, 0.0f});
 #pragma unroll
   for (int n = 0; n < P::kRounds; ++n) {
     const int query = first + n * P::kRowsAtOnce + lane / P::kLanes;

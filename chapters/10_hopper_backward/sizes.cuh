@@ -18,16 +18,9 @@ struct LessonSizes {
   static constexpr std::array kTypes = {DType::kBFloat16};
 };
 
-/// For `final`.
+/// For `final` and `deterministic`.
 struct AllSizes {
   static constexpr std::array kHeadDims = {64, 96, 128, 256};
-  static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
-  static constexpr bool kPads = true;
-};
-
-/// For `deterministic`.
-struct DeterministicSizes {
-  static constexpr std::array kHeadDims = {64, 96, 128};
   static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
   static constexpr bool kPads = true;
 };

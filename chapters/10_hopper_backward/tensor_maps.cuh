@@ -8,7 +8,6 @@
 
 #include "09_hopper/tensor_maps.cuh"
 #include "copies.cuh"
-#include "deterministic.cuh"
 
 namespace fa::ch10 {
 
@@ -26,7 +25,6 @@ void require_alignment(const char* name, const T* tensor) {
                                 ": must be a multiple of 16");
 }
 
-/// The maps of a kernel with one block per key tile.
 /// @param dk, dv  [batch, kv_heads, seq_k, head_dim]
 template <class Tile>
 TensorMaps key_tile_maps(const Backward<typename Tile::T>& a, typename Tile::T* dk, typename Tile::T* dv) {
@@ -37,17 +35,6 @@ TensorMaps key_tile_maps(const Backward<typename Tile::T>& a, typename Tile::T* 
           .v = tensor_map(like_k<T>(a, a.v, a.v_strides), Tile::Bc),
           .dk = tensor_map(like_k<T>(a, dk, a.dk_strides), 16),
           .dv = tensor_map(like_k<T>(a, dv, a.dv_strides), 16)};
-}
-
-/// The maps of a kernel with one block per query tile.
-template <class Tile>
-QueryMaps query_tile_maps(const Backward<typename Tile::T>& a) {
-  using T = typename Tile::T;
-  return {.q = tensor_map(like_q<T>(a, a.q, a.q_strides), Tile::Br),
-          .d_o = tensor_map(like_q<T>(a, a.d_o, a.do_strides), Tile::Br),
-          .k = tensor_map(like_k<T>(a, a.k, a.k_strides), Tile::Bc),
-          .v = tensor_map(like_k<T>(a, a.v, a.v_strides), Tile::Bc),
-          .dq = tensor_map(like_q<T>(a, a.dq, a.dq_strides), 16)};
 }
 
 }  // namespace fa::ch10

@@ -25,9 +25,9 @@ struct SecondOfUneven : Tile {
 };
 
 /// The query tiles after the first.
-template <class Tile>
-struct LaterQueries : QueryWalk<Tile> {
-  using QueryWalk<Tile>::QueryWalk;
+template <class Walk>
+struct LaterOf : Walk {
+  using Walk::Walk;
   static __device__ __forceinline__ constexpr bool at_first() { return false; }
 };
 
@@ -55,7 +55,7 @@ __device__ __forceinline__ void consume_uneven(const Backward<typename Tile::T>&
                                                KeyTileMemory<Tile>& s, const KeyTile& keys, int index) {
   Consumer<Tile> consumer(a, s, keys, index);
   Place<Tile::kDsStages> stored{}, multiplied{};
-  LaterQueries<Tile> walk(a, keys);
+  LaterOf<QueryWalk<Tile>> walk(a, keys);
   ptx::mbarrier_wait(&s.kv_full, 0);
   consumer.issue_first_scores();
   first_step(consumer, stored, walk);

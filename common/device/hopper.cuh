@@ -117,6 +117,26 @@ __device__ __forceinline__ void bulk_wait() {
   asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+// --- turns ---------------------------------------------------------------------------------------------
+// Blocks that change the same memory one after the other. A counter says whose turn it is. Taught by chapter
+// 10.
+
+/// Waits until it is `turn`'s turn: blocks with lower numbers have passed on all turns before. What they had
+/// written is then visible to this thread, and to the copies that it starts.
+__device__ __forceinline__ void await_turn(const int* counter, int turn) {
+  int now;
+  do {
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
+  } while (now != turn);
+  asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
+/// Passes the turn on to the next one. Visible before that is what this thread has written, or copies that it
+/// has waited for with bulk_wait(), and what other threads wrote before a barrier.
+__device__ __forceinline__ void pass_turn(int* counter, int turn) {
+  asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(counter), "r"(turn + 1) : "memory");
+}
+
 // --- order ---------------------------------------------------------------------------------------------
 
 /// What this thread has written to shared memory with ordinary stores is visible to wgmma and to the copy

@@ -35,10 +35,12 @@ struct Tiles {
   std::int64_t stored_dq = 0;      ///< 1: dQ goes through shared memory
   std::int64_t shared_p = 0;       ///< 1: P goes through shared memory
 
-  bool adds() const { return variant != "deterministic"; }
   std::int64_t cols() const { return (head_dim + 63) / 64 * 64; }  ///< of a tile: in panels of 64
-  /// What the queries of a head are padded to: `deterministic` has blocks of 128 queries, too.
-  std::int64_t padded_rows() const { return adds() ? Br : 128; }
+  bool in_turns() const { return variant == "deterministic"; }
+  /// Whether the first block that visits a query tile stores its dQ, so that no zeros are stored before.
+  bool stores_first() const { return in_turns() && head_dim <= 128; }
+  /// Counters of a query tile: one for each thread that waits for turns.
+  std::int64_t turns() const { return !in_turns() ? 0 : head_dim <= 128 ? 2 : 8; }
 };
 constexpr Tiles kTiles[] = {
     {.variant = "wgmma", .head_dim = 64, .Br = 128, .Bc = 128, .stored_dq = 1},
@@ -55,9 +57,22 @@ constexpr Tiles kTiles[] = {
     {.variant = "final", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "final", .head_dim = 96, .Br = 64, .Bc = 128},
     {.variant = "final", .head_dim = 256, .Br = 64, .Bc = 64, .shared_p = 1},
-    {.variant = "deterministic", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1},
-    {.variant = "deterministic", .head_dim = 96, .Br = 64, .Bc = 128, .unused_scores = 1},
-    {.variant = "deterministic", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1},
+    {.variant = "deterministic",
+     .head_dim = 64,
+     .Br = 128,
+     .Bc = 128,
+     .unused_scores = 1,
+     .zero_dq = 1,
+     .stored_dq = 1},
+    {.variant = "deterministic",
+     .head_dim = 128,
+     .Br = 64,
+     .Bc = 128,
+     .unused_scores = 1,
+     .zero_dq = 1,
+     .stored_dq = 1},
+    {.variant = "deterministic", .head_dim = 96, .Br = 64, .Bc = 128, .stored_dq = 1},
+    {.variant = "deterministic", .head_dim = 256, .Br = 64, .Bc = 64, .shared_p = 1},
 };
 
 VariantResult run_on(std::string_view variant, const Shape& shape, Init init = Init::kNormal) {
@@ -166,7 +181,7 @@ TEST_F(HopperBackward, IsNotLessExactThanStandardBackwardByAFactorOfTwo) {
 }
 
 TEST_F(HopperBackward, DeterministicRepeatsItsResultToTheBit) {
-  for (const std::int64_t head_dim : {64, 128}) {
+  for (const std::int64_t head_dim : {64, 96, 128, 256}) {
     const Shape shape{.heads = 2,
                       .kv_heads = 1,
                       .seq_q = 150,
@@ -187,20 +202,23 @@ TEST_F(HopperBackward, DeterministicRepeatsItsResultToTheBit) {
 struct Work {
   std::int64_t blocks;  ///< key tiles of all heads of K and V
   std::int64_t visits;  ///< pairs of a key tile and a query tile that sees it, or that is past the last query
+  std::int64_t first_visits;  ///< those with the first key tile
 
   Work(const Shape& shape, const Tiles& tile)
-      : blocks(shape.batch * shape.kv_heads * ceil_div(shape.seq_k, tile.Bc)), visits(0) {
-    const std::int64_t padded = ceil_div(shape.seq_q, tile.padded_rows()) * tile.padded_rows();
+      : blocks(shape.batch * shape.kv_heads * ceil_div(shape.seq_k, tile.Bc)), visits(0), first_visits(0) {
+    const std::int64_t padded = ceil_div(shape.seq_q, tile.Br) * tile.Br;
     for (std::int64_t key = 0; key < shape.seq_k; key += tile.Bc) {
       for (std::int64_t query = 0; query < padded; query += tile.Br) {
         const std::int64_t last = std::min(query + tile.Br, shape.seq_q) - 1;
-        if (shape.visible_keys(last) > key) visits += shape.batch * shape.heads;
+        if (shape.visible_keys(last) <= key) continue;
+        visits += shape.batch * shape.heads;
+        if (key == 0) first_visits += shape.batch * shape.heads;
       }
     }
   }
 };
 
-/// Chapter 09's `specialised`, and the second kernel of `deterministic`: blocks with a query tile.
+/// Chapter 09's `specialised`: blocks with a query tile.
 struct QueryBlocks {
   std::int64_t Br, Bc;
   std::int64_t count(const Shape& shape) const {
@@ -210,7 +228,6 @@ struct QueryBlocks {
 QueryBlocks forward_blocks(std::int64_t head_dim) {
   return {.Br = head_dim == 64 ? 192 : 128, .Bc = head_dim == 256 ? 64 : 128};
 }
-QueryBlocks dq_blocks(std::int64_t head_dim) { return {.Br = 128, .Bc = head_dim == 64 ? 128 : 64}; }
 
 /// Instructions of the forward pass: S = Q K^T over the columns, and O += P V over the keys, 16 at a time.
 std::int64_t forward_wgmma(const Shape& shape) {
@@ -221,25 +238,22 @@ std::int64_t forward_wgmma(const Shape& shape) {
   return shape.batch * shape.heads * tiles * (shape.head_dim + blocks.Bc) / 16;
 }
 
+/// Query tiles to whose dQ something is added. What is stored first is no addition.
+std::int64_t additions(const Shape& shape, const Tiles& tile) {
+  const Work work(shape, tile);
+  return work.visits - (tile.stores_first() ? work.first_visits : 0);
+}
+
 /// Instructions of the backward pass by both consumers.
 std::int64_t backward_wgmma(const Shape& shape, const Tiles& tile) {
   const Work work(shape, tile);
   const std::int64_t scores = shape.head_dim / 16, key_gradient = tile.Br / 16, dq = tile.Bc / 16;
   const std::int64_t consumers = 2;
-  std::int64_t of_visit = 2 * scores + 2 * key_gradient + (tile.adds() ? dq : 0);
+  std::int64_t of_visit = 2 * scores + 2 * key_gradient + dq;
   if (tile.shared_p)
     of_visit = scores + key_gradient + dq;  // each consumer computes half of what the others do
-  std::int64_t sum =
-      consumers * (work.visits * of_visit + work.blocks * (tile.unused_scores * scores + tile.zero_dq * dq));
-  if (!tile.adds()) {
-    const QueryBlocks blocks = dq_blocks(shape.head_dim);
-    for (std::int64_t first = 0; first < shape.seq_q; first += blocks.Br) {
-      const std::int64_t seen = shape.visible_keys(std::min(first + blocks.Br, shape.seq_q) - 1);
-      sum +=
-          shape.batch * shape.heads * consumers * ceil_div(seen, blocks.Bc) * (2 * scores + blocks.Bc / 16);
-    }
-  }
-  return sum;
+  return consumers *
+         (work.visits * of_visit + work.blocks * (tile.unused_scores * scores + tile.zero_dq * dq));
 }
 
 TEST_F(HopperBackward, SLOW_CountsTheProductsOfItsTiles) {
@@ -265,7 +279,7 @@ TEST_F(HopperBackward, SLOW_CountsTheProductsOfItsTiles) {
 // HBM.
 TEST_F(HopperBackward, SLOW_PadsHeadDimensionsOnTheChip) {
   for (const Tiles& tile : kTiles) {
-    if (tile.variant != "final" && tile.variant != "deterministic") continue;
+    if (tile.variant != "final" && !tile.in_turns()) continue;
     for (const std::int64_t head_dim : {tile.head_dim - 8, tile.head_dim - 24}) {
       const Shape shape{.heads = 2,
                         .kv_heads = 1,
@@ -284,9 +298,8 @@ TEST_F(HopperBackward, SLOW_PadsHeadDimensionsOnTheChip) {
       for (const auto& [name, heads, seq] : {std::tuple{"dq", 2, 70}, {"dk", 1, 150}, {"dv", 1, 150}})
         EXPECT_EQ(result.counted->traffic.tensors.at(name).write_bytes, heads * seq * head_dim * 2)
             << tile.variant << head_dim << name;
-      if (!tile.adds()) continue;
       // Sums have the columns of dQ, and no others.
-      EXPECT_EQ(result.counted->atomic_sectors, Work(shape, tile).visits * tile.Br * head_dim * 4 / 32)
+      EXPECT_EQ(result.counted->atomic_sectors, additions(shape, tile) * tile.Br * head_dim * 4 / 32)
           << tile.variant << head_dim;
     }
   }
@@ -295,7 +308,6 @@ TEST_F(HopperBackward, SLOW_PadsHeadDimensionsOnTheChip) {
 // A block visits a query tile only if some of its queries see some of the block's keys.
 TEST_F(HopperBackward, ACausalMaskSkipsTilesThatItHides) {
   for (const Tiles& tile : kTiles) {
-    if (!tile.adds()) continue;
     Shape shape{.seq_q = 512, .seq_k = 512, .head_dim = tile.head_dim, .dtype = DType::kBFloat16};
     const std::int64_t queries = 512 / tile.Br, keys = 512 / tile.Bc;
     EXPECT_EQ(Work(shape, tile).visits, queries * keys);
@@ -306,7 +318,7 @@ TEST_F(HopperBackward, ACausalMaskSkipsTilesThatItHides) {
     EXPECT_LT(visits, 0.7 * double(queries * keys)) << tile.variant << tile.head_dim;
     const std::int64_t tile_bytes = tile.Br * tile.head_dim * 4;
     EXPECT_EQ(traffic.tensors.at("dq_sum").read_bytes,
-              (visits + queries) * tile_bytes)  // and the conversion
+              (additions(shape, tile) + queries) * tile_bytes)  // and the conversion
         << tile.variant << tile.head_dim;
   }
 }
@@ -326,10 +338,12 @@ TEST_F(HopperBackward, SLOW_AddsToDqOnceForEachKeyTile) {
     ASSERT_EQ(result.complaint(), "") << tile.variant << tile.head_dim;
     if (!result.counted) GTEST_SKIP() << "additions are counted on the simulator";
     const Work work(shape, tile);
-    const std::int64_t bytes = work.visits * tile.Br * tile.head_dim * 4;
+    const std::int64_t bytes = additions(shape, tile) * tile.Br * tile.head_dim * 4;
     const std::int64_t counter = tile.variant == "persistent" ? work.blocks : 0;
-    EXPECT_EQ(result.counted->atomic_sectors, tile.adds() ? bytes / 32 + counter : 0)
-        << tile.variant << tile.head_dim;
+    EXPECT_EQ(result.counted->atomic_sectors, bytes / 32 + counter) << tile.variant << tile.head_dim;
+    if (!tile.in_turns()) continue;
+    EXPECT_EQ(result.counted->traffic.tensors.at("turns").write_bytes, 4 * work.visits * tile.turns())
+        << tile.head_dim;
   }
 }
 
@@ -339,7 +353,7 @@ std::int64_t shared_bytes(const Tiles& tile) {
   const auto with_barriers = [](std::int64_t bytes) { return (bytes / 1024 + 1) * 1024; };
   const std::int64_t ds = 2 * tile.Bc * tile.Br;
   const std::int64_t tiles = 4 * tile.cols() * (tile.Bc + 2 * tile.Br) + 2 * ds;
-  std::int64_t more = tile.stored_dq * tile.Br * tile.head_dim * 4 + tile.shared_p * 4 * tile.Br * tile.Bc;
+  std::int64_t more = tile.stored_dq * tile.Br * tile.cols() * 4 + tile.shared_p * 4 * tile.Br * tile.Bc;
   if (tile.variant == "persistent") more = 1;
   return with_barriers(tiles + 16 * tile.Br) + (more > 0 ? with_barriers(more) : 0);
 }
@@ -354,15 +368,14 @@ TEST_F(HopperBackward, SLOW_UsesSharedMemoryWithoutConflictsAndOneBarrier) {
     if (!result.counted) GTEST_SKIP() << "shared memory is counted on the simulator";
     EXPECT_EQ(result.counted->shared.conflicts(), 0) << tile.variant << tile.head_dim;
     EXPECT_EQ(result.counted->shared.bytes_per_block, shared_bytes(tile)) << tile.variant << tile.head_dim;
-    const QueryBlocks forward = forward_blocks(tile.head_dim), dq = dq_blocks(tile.head_dim);
-    const std::int64_t warps = 12 * Work(shape, tile).blocks + (tile.adds() ? 0 : 12 * dq.count(shape)) +
-                               (4 + forward.Br / 16) * forward.count(shape);
+    const QueryBlocks forward = forward_blocks(tile.head_dim);
+    const std::int64_t warps = 12 * Work(shape, tile).blocks + (4 + forward.Br / 16) * forward.count(shape);
     EXPECT_EQ(result.counted->barriers, warps) << tile.variant << tile.head_dim;
   }
 }
 
 // Of what the consumers compute, only dS goes to shared memory at every step, and in the end dK and dV; in
-// `wgmma` dQ as well, in `final` with 256 columns P.
+// `wgmma` and up to 128 columns of `deterministic` dQ as well, with 256 columns P.
 TEST_F(HopperBackward, SLOW_StoresToSharedMemoryWhatTheLessonSays) {
   for (const Tiles& tile : kTiles) {
     const Shape shape{
@@ -374,11 +387,9 @@ TEST_F(HopperBackward, SLOW_StoresToSharedMemoryWhatTheLessonSays) {
     const std::int64_t row = 2 * tile.head_dim;  // bytes
     std::int64_t bytes = work.blocks * 2 * tile.Bc * row;
     bytes += work.visits * tile.Br * (tile.stored_dq * tile.head_dim * 4 + tile.shared_p * tile.Bc * 2);
-    if (tile.adds()) bytes += (work.visits + tile.zero_dq * work.blocks) * tile.Br * tile.Bc * 2;
-    const QueryBlocks dq = dq_blocks(tile.head_dim);
+    bytes += (work.visits + tile.zero_dq * work.blocks) * tile.Br * tile.Bc * 2;
     bytes +=
         shape.batch * shape.heads * ceil_div(shape.seq_q, 64) * 64 * row;  // O of warpgroups with queries
-    bytes += tile.adds() ? 0 : dq.count(shape) * dq.Br * row;
     const std::int64_t others = result.counted->shared.store_wavefronts - bytes / 128;
     EXPECT_GE(others, 0) << tile.variant << tile.head_dim;
     EXPECT_LE(others, 100) << "the barriers: " << tile.variant << tile.head_dim;
@@ -411,17 +422,16 @@ void expect_refused(const std::vector<std::string>& options, const std::string& 
 
 TEST_F(HopperBackward, RefusesWhatItHasNoKernelsFor) {
   for (const std::string& variant : variant_names(describe_chapter())) {
-    const bool is_final = variant == "final", is_deterministic = variant == "deterministic";
-    const std::string multiple = std::string("a multiple of 8 up to ") + (is_final ? "256" : "128");
+    const bool takes_all = variant == "final" || variant == "deterministic";
     for (const std::string head_dim : {"4", "68", "264"}) {
       expect_refused({"--variant", variant, "--dtype", "bf16", "--head-dim", head_dim},
                      "--head-dim is " + head_dim + ": must be " +
-                         (is_final || is_deterministic ? multiple : "one of 64, 128"));
+                         (takes_all ? "a multiple of 8 up to 256" : "one of 64, 128"));
     }
-    expect_refused({"--variant", variant, "--dtype", "fp32", "--head-dim", "64"},
-                   std::string("--dtype is fp32: this variant takes ") +
-                       (is_final || is_deterministic ? "fp16, " : "") + "bf16");
-    if (!is_final && !is_deterministic) {
+    expect_refused(
+        {"--variant", variant, "--dtype", "fp32", "--head-dim", "64"},
+        std::string("--dtype is fp32: this variant takes ") + (takes_all ? "fp16, " : "") + "bf16");
+    if (!takes_all) {
       expect_refused({"--variant", variant, "--dtype", "fp16", "--head-dim", "64"},
                      "--dtype is fp16: this variant takes bf16");
     }

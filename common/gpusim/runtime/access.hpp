@@ -35,6 +35,7 @@ enum class AccessKind : std::uint8_t {
   kAtomic,
   kPublish,        ///< a write that blocks with higher numbers wait for
   kReadPublished,  ///< a read of what a block may have published by then
+  kInTurn,         ///< a change by the copy engine in the turn of its block
   kCopyIssue,
   kCopyLand,
   kCopyCommit,

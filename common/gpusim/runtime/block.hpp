@@ -165,6 +165,8 @@ class BlockRunner {
   void publish(std::uint32_t* to, std::uint32_t bits, const void* pc);
   void copy_published_async(void* shared, const void* global, const void* pc);
   std::uint32_t await_published(const std::uint32_t* from, const void* pc);
+  void await_turn(const int* counter, int turn, const void* pc);
+  void pass_turn(int* counter, int turn, const void* pc);
   void copy_commit(const void* pc);
   void copy_wait(int pending, const void* pc);
   void declare_members(const DeclaredObject& object);
@@ -435,7 +437,7 @@ class BlockRunner {
   void end_stores(const Operation& operation, int thread, const void* pc);
   void end_store(const BulkCopy& copy, const Actor& actor);
   void use_global_async(InstructionKey key, std::uintptr_t address, std::size_t bytes, int lane,
-                        const Actor& actor, Completion completion);
+                        const Actor& actor, Completion completion, bool in_turn);
   void count_copy(const BulkCopy& copy);
   void finish_copies();
 
@@ -511,6 +513,7 @@ class BlockRunner {
   void access_elsewhere(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
                         bool aligned);
   int owner_of_local(std::uintptr_t address) const;
+  void check_awaited(const void* word, const void* pc);
   [[noreturn]] void trap(DefectKind kind, Space space, std::uintptr_t address, std::size_t size,
                          AccessKind access, const void* pc);
   /// Ends the thread; its block is abandoned.

@@ -32,6 +32,7 @@ void BlockRunner::start_copy(BulkCopy&& operands, const void* pc) {
     operation.copies.push_back(copy);
     if (copy->kind != BulkCopy::Kind::kLoad) {
       operation.kind = Operation::Kind::kStore;
+      if (!t.bulk.turns.empty()) copy->turn = t.bulk.turns.back().counter;
       t.bulk.pending.push_back(copy);
     }
   }
@@ -208,18 +209,19 @@ void BlockRunner::begin_store(const BulkCopy& copy, int thread, const void* pc) 
       InstructionKey::make(pc, 16, adds ? AccessKind::kAtomic : AccessKind::kCopyIssue, Space::kGlobal);
   const Actor writer = actor_of(to, warp);
   copy.for_each_run([&](std::uintptr_t global, std::size_t, std::size_t bytes) {
-    use_global_async(to, global, bytes, lane, writer, {bulk.writes, copy.group});
+    use_global_async(to, global, bytes, lane, writer, {bulk.writes, copy.group}, copy.turn != nullptr);
   });
 }
 
 /// A bulk store is going to write to global memory.
 void BlockRunner::use_global_async(InstructionKey key, std::uintptr_t address, std::size_t bytes, int lane,
-                                   const Actor& actor, Completion completion) {
-  // For other blocks it is an ordinary write or atomic operation.
-  const bool adds = key.kind() == AccessKind::kAtomic;
+                                   const Actor& actor, Completion completion, bool in_turn) {
+  // For other blocks it is an ordinary write or atomic operation, or one in turn.
+  const AccessKind kind = in_turn                             ? AccessKind::kInTurn
+                          : key.kind() == AccessKind::kAtomic ? AccessKind::kAtomic
+                                                              : AccessKind::kWrite;
   const InstructionKey plain =
-      InstructionKey::make(reinterpret_cast<const void*>(key.pc()), key.size(),
-                           adds ? AccessKind::kAtomic : AccessKind::kWrite, Space::kGlobal);
+      InstructionKey::make(reinterpret_cast<const void*>(key.pc()), key.size(), kind, Space::kGlobal);
   use_global(plain, address, bytes, 1u << lane, actor_of(plain, actor.warp));
   for (std::uintptr_t at = address - arena_base_, end = at + bytes; at < end; at += 4) {
     global_shadow_.page(at).begin_copy(at % GlobalShadow::kPageBytes, 4, lane, actor, completion,

@@ -189,9 +189,10 @@ std::uint32_t BlockRunner::first_block() const {
 
 /// The block's first access of this kind to part or all of a word: other blocks may be in conflict with it.
 void BlockRunner::record_use(std::uintptr_t offset, std::size_t bytes, int lane, const Actor& actor) {
-  const Use use = actor.kind == AccessKind::kRead    ? Use::kRead
-                  : actor.kind == AccessKind::kWrite ? Use::kWrite
-                                                     : Use::kAtomic;
+  const Use use = actor.kind == AccessKind::kRead     ? Use::kRead
+                  : actor.kind == AccessKind::kWrite  ? Use::kWrite
+                  : actor.kind == AccessKind::kInTurn ? Use::kInTurn
+                                                      : Use::kAtomic;
   const User user = User::make(number_, rank_ * kMaxThreads + actor.warp * kWarpSize + lane, actor.site);
   GridRaces& races = arena_.grid_races();
   const std::size_t known = tally.suspects.size();

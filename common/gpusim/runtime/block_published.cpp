@@ -1,7 +1,10 @@
 /// @file
-/// Values that a block hands to blocks with higher numbers.
+/// Values and turns that a block hands to blocks with higher numbers.
+#include <algorithm>
 #include <cstdint>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/published.hpp"
@@ -28,13 +31,18 @@ void BlockRunner::copy_published_async(void* shared, const void* global, const v
   current_->open_group.push_back({shared, &kMissing, 4, 4, pc});
 }
 
-std::uint32_t BlockRunner::await_published(const std::uint32_t* from, const void* pc) {
-  const auto address = reinterpret_cast<std::uintptr_t>(from);
+/// A word that other blocks change while this one waits.
+void BlockRunner::check_awaited(const void* word, const void* pc) {
+  const auto address = reinterpret_cast<std::uintptr_t>(word);
   if (address - arena_base_ >= arena_bytes_)
     trap(DefectKind::kOutOfBounds, Space::kGlobal, address, 4, AccessKind::kReadPublished, pc);
   check_global(address, 4, AccessKind::kReadPublished, pc, true);
+}
+
+std::uint32_t BlockRunner::await_published(const std::uint32_t* from, const void* pc) {
+  check_awaited(from, pc);
   const auto is_published = [&] {
-    const std::uint32_t by = arena_.publishers().of(address - arena_base_);
+    const std::uint32_t by = arena_.publishers().of(reinterpret_cast<std::uintptr_t>(from) - arena_base_);
     return by >= first_block() && by < number_;
   };
   while (!is_published()) {
@@ -43,6 +51,45 @@ std::uint32_t BlockRunner::await_published(const std::uint32_t* from, const void
     std::this_thread::yield();
   }
   return __atomic_load_n(from, __ATOMIC_SEQ_CST);
+}
+
+void BlockRunner::await_turn(const int* counter, int turn, const void* pc) {
+  check_awaited(counter, pc);
+  for (;;) {
+    const bool is_last_chance = Progress::instance().is_lowest(number_);  // no other block can pass turns on
+    const int now = __atomic_load_n(counter, __ATOMIC_SEQ_CST);
+    if (now == turn) break;
+    if (now > turn) {
+      misuse(pc, {"takes turn " + std::to_string(turn) + " out of order: it is turn " + std::to_string(now) +
+                  " already"});
+    }
+    if (is_last_chance) {
+      misuse(pc, {"takes turn " + std::to_string(turn) +
+                  " out of order: no earlier block of the grid passes on turn " + std::to_string(now)});
+    }
+    std::this_thread::yield();
+  }
+  const OutsideKernel outside;
+  current_->bulk.turns.push_back({counter, turn});
+}
+
+void BlockRunner::pass_turn(int* counter, int turn, const void* pc) {
+  std::vector<Turn>& turns = current_->bulk.turns;
+  const auto held = std::find_if(turns.begin(), turns.end(),
+                                 [&](const Turn& t) { return t.counter == counter && t.number == turn; });
+  if (held == turns.end()) {
+    misuse(pc,
+           {"passes on turn " + std::to_string(turn) + " out of order: this thread has not waited for it"});
+  }
+  for (const auto& copy : current_->bulk.pending) {
+    if (copy->turn != counter) continue;
+    misuse(pc, {"passes on turn " + std::to_string(turn) + " before the store at ", Piece::line(copy->pc),
+                " is complete: no bulk_wait() between the two"});
+  }
+  on_access(counter, 4, AccessKind::kPublish, pc);
+  __atomic_store_n(counter, turn + 1, __ATOMIC_SEQ_CST);
+  const OutsideKernel outside;
+  turns.erase(held);
 }
 
 }  // namespace gpusim

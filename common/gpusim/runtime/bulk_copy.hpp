@@ -33,6 +33,7 @@ struct BulkCopy {
   const void* pc = nullptr;
   Completion completion;        ///< loads: of the barrier
   std::uint32_t group = 0;      ///< stores
+  const int* turn = nullptr;    ///< stores: the counter of the turn that they are made in; null: in no turn
   bool has_read = false;        ///< a store: `data` holds what was in shared memory
   std::vector<std::byte> data;  ///< without swizzle
 
@@ -73,10 +74,17 @@ struct BulkCopy {
   void copy_in_cluster();
 };
 
+/// A turn that a thread has waited for and not passed on: see device::await_turn().
+struct Turn {
+  const int* counter = nullptr;
+  int number = 0;
+};
+
 /// The bulk stores of a thread.
 struct BulkGroups {
   std::vector<std::shared_ptr<BulkCopy>> pending;  ///< not yet written to global memory, in order
   std::uint32_t committed = 0;                     ///< groups
+  std::vector<Turn> turns;                         ///< in which it stores now; the latest is the last
   // As far as the log has been processed:
   std::uint16_t reads = 0,
                 writes = 0;  ///< sequences: reading shared memory, writing global memory; 0: none yet

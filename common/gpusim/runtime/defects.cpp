@@ -19,6 +19,7 @@ const char* verb(AccessKind kind) {
     case AccessKind::kAtomic: return "Atomic";
     case AccessKind::kPublish: return "Publishing";
     case AccessKind::kReadPublished: return "Read";
+    case AccessKind::kInTurn: return "Change in turn";
     case AccessKind::kCopyIssue: return "Async copy";
     case AccessKind::kCopyLand: return "Async copy";
     case AccessKind::kAsyncRead: return "Async read";
@@ -82,6 +83,8 @@ std::string how_to_order_blocks(const FindingKey& key, const Example& e, const L
                         : "use a second kernel, grid.sync() in a cooperative launch, or, if all blocks "
                           "are resident, an atomic counter that they wait for");
   }
+  if (key.access == AccessKind::kInTurn || key.rival_access == AccessKind::kInTurn)
+    return "one of the blocks waits for its turn, the other does not";
   const auto reads = [](AccessKind kind) { return kind == AccessKind::kRead; };
   const bool is_sum = line_of(key.pc).text == line_of(key.rival_pc).text;  // "total[0] += 1"
   if (is_sum || (!reads(key.access) && !reads(key.rival_access)))

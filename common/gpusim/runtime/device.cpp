@@ -386,6 +386,8 @@ void copy_published_async(void* shared, const void* global) {
 std::uint32_t await_published(const std::uint32_t* from) {
   return current_runner->await_published(from, GPUSIM_CALLER);
 }
+void await_turn(const int* counter, int turn) { current_runner->await_turn(counter, turn, GPUSIM_CALLER); }
+void pass_turn(int* counter, int turn) { current_runner->pass_turn(counter, turn, GPUSIM_CALLER); }
 void copy_commit() { current_runner->copy_commit(GPUSIM_CALLER); }
 void copy_wait(int pending) { current_runner->copy_wait(pending, GPUSIM_CALLER); }
 

@@ -116,6 +116,12 @@ void copy_published_async(void* shared, const void* global);
 /// nobody knows how often, so these loads do not count.
 std::uint32_t await_published(const std::uint32_t* from);
 
+/// Waits until blocks with lower numbers have passed on all turns before this one: ld.acquire.gpu, again and
+/// again. As above, these loads do not count. The counter of turns begins with 0.
+void await_turn(const int* counter, int turn);
+/// The thread passes its turn on, which it has waited for: st.release.gpu.
+void pass_turn(int* counter, int turn);
+
 /// The number of this block in its cluster.
 int cluster_rank();
 /// The two halves of the cluster's barrier. All lanes of the warp that have not returned execute them

@@ -7,7 +7,7 @@ namespace {
 
 bool conflict(int a, int b) {
   const auto is = [&](Use one, Use other) { return a == int(one) && b == int(other); };
-  return !is(Use::kRead, Use::kRead) && !is(Use::kAtomic, Use::kAtomic);
+  return !is(Use::kRead, Use::kRead) && !is(Use::kAtomic, Use::kAtomic) && !is(Use::kInTurn, Use::kInTurn);
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ std::array<User, 2> GridRaces::users(std::uintptr_t byte, int use) const {
 }
 
 std::optional<User> GridRaces::writer(std::uintptr_t offset) const {
-  for (const Use use : {Use::kWrite, Use::kAtomic}) {
+  for (const Use use : {Use::kWrite, Use::kAtomic, Use::kInTurn}) {
     if (const User user = users(offset, int(use))[0]; user.bits != 0) return user;
   }
   return std::nullopt;
@@ -124,7 +124,9 @@ std::vector<GridRace> GridRaces::conflicts(std::uintptr_t suspect) const {
     std::array<std::array<User, 2>, kUses> by_use;
     for (int use = 0; use < kUses; ++use) by_use[use] = users(byte, use);
     for (const auto [a, b] : {std::array{Use::kWrite, Use::kWrite}, std::array{Use::kWrite, Use::kRead},
-                              std::array{Use::kWrite, Use::kAtomic}, std::array{Use::kAtomic, Use::kRead}}) {
+                              std::array{Use::kWrite, Use::kAtomic}, std::array{Use::kAtomic, Use::kRead},
+                              std::array{Use::kInTurn, Use::kRead}, std::array{Use::kInTurn, Use::kWrite},
+                              std::array{Use::kInTurn, Use::kAtomic}}) {
       const auto& one = by_use[int(a)];
       const auto& other = by_use[int(b)];
       GridRace race{byte, a, b, one[0], other[0]};

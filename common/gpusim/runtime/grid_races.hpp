@@ -1,6 +1,6 @@
 /// @file
 /// Races between the blocks of a launch: two blocks use the same bytes of global memory, with uses other than
-/// only reads or only atomic operations.
+/// only reads, only atomic operations or only changes in turns.
 #pragma once
 
 #include <array>
@@ -14,8 +14,9 @@
 
 namespace gpusim {
 
-enum class Use : std::uint8_t { kRead, kWrite, kAtomic };
-inline constexpr int kUses = 3;
+/// kInTurn is a change in the turn of a block: turns come one after the other.
+enum class Use : std::uint8_t { kRead, kWrite, kAtomic, kInTurn };
+inline constexpr int kUses = 4;
 
 /// The user of some bytes, in one word that is larger for higher blocks: block number, thread in the block,
 /// site.

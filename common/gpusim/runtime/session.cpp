@@ -139,7 +139,8 @@ std::pair<FindingKey, Example> finding_of(const GridRace& race, const device::La
   const Dim3 grid{launch.grid.x, launch.grid.y, launch.grid.z};
   const Dim3 block_dim{launch.block.x, launch.block.y, launch.block.z};
   const auto block = [&](const User& user) { return block_of(user, launch, first); };
-  constexpr AccessKind kKinds[] = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAtomic};
+  constexpr AccessKind kKinds[] = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAtomic,
+                                   AccessKind::kInTurn};
   Arena& arena = Arena::instance();
   const std::optional<std::uint16_t> fence = arena.grid_races().fence();
   const std::uintptr_t address = arena.base() + race.offset;

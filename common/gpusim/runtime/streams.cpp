@@ -116,7 +116,8 @@ void Streams::use(std::uintptr_t offset, std::size_t bytes, Use use, std::uint16
 void Streams::report(std::uintptr_t offset, Use one_use, std::uint64_t one, Use other_use,
                      std::uint64_t other) const {
   const Arena& arena = Arena::instance();
-  constexpr AccessKind kKinds[] = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAtomic};
+  constexpr AccessKind kKinds[] = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAtomic,
+                                   AccessKind::kInTurn};
   const auto pc = [](std::uint64_t user) {
     const auto site = std::uint16_t(user);
     return site == 0 ? 0 : pc_of_site(site);

@@ -93,6 +93,13 @@ GPUSIM_INLINE void bulk_wait() {
   device::bulk_wait(kPending, false);
 }
 
+// --- turns ---------------------------------------------------------------------------------------------
+
+/// ld.acquire.gpu.global.s32, until it gives the turn; fence.proxy.async
+GPUSIM_INLINE void await_turn(const int* counter, int turn) { device::await_turn(counter, turn); }
+/// st.release.gpu.global.s32 of the next turn
+GPUSIM_INLINE void pass_turn(int* counter, int turn) { device::pass_turn(counter, turn); }
+
 // --- order ---------------------------------------------------------------------------------------------
 
 /// fence.proxy.async

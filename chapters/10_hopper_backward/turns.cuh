@@ -1,0 +1,126 @@
+/// @file
+/// Additions to the sums of dQ in a fixed order: each block waits for its turn. So every run gives the same
+/// bits.
+///
+/// The turn of a block is the number of its key tile. All key tiles before it in the same head see at least
+/// the same queries, so none of these turns is left out. A counter for each part of a tile of dQ says whose
+/// turn it is. KeyTile::in_groups() gives earlier key tiles of a head to blocks with lower numbers, so a
+/// block waits only for blocks that have started: see device/published.cuh. BackwardWalk begins with the last
+/// query tile, which every key tile sees: a block reaches it one step after the block before.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "backward.cuh"
+#include "consumer.cuh"
+#include "device/declare_members.cuh"
+#include "device/hopper.cuh"
+#include "dq_sums.cuh"
+#include "owners.cuh"
+#include "shared_tiles.cuh"
+
+namespace fa::ch10 {
+
+// --- dQ through shared memory: up to 128 columns ------------------------------------------------------------
+
+/// KeyTileMemory with room for dQ on its way to HBM. Each consumer has a part of it.
+template <class Tile>
+struct __align__(1024) TurnMemory {
+  static constexpr int kTurns = Tile::kConsumers;  ///< counters of a query tile
+  KeyTileMemory<Tile> tiles;
+  alignas(128) float dq[Tile::kQueryTile];
+  RingBarriers<1> dq_ring[Tile::kConsumers];
+};
+
+/// Initialises all barriers of the block. Every thread calls it, once.
+template <class Tile>
+__device__ __forceinline__ void init_barriers(TurnMemory<Tile>& s) {
+  if (threadIdx.x == 0) {
+    declare_members(s);
+    init_tiles(s.tiles);
+    for (auto& ring : s.dq_ring) {
+      ptx::mbarrier_init(&ring.full[0], 4);
+      ptx::mbarrier_init(&ring.empty[0], 1);
+    }
+    ptx::fence_mbarrier_init();
+  }
+  __syncthreads();
+}
+
+/// Where a consumer leaves its part of dQ. Another thread adds it.
+template <class Tile>
+struct DqOut {
+  TurnMemory<Tile>& s;
+  Place<1> place{};
+};
+template <class Tile, class Whole>
+__device__ __forceinline__ void put_dq(const Consumer<Tile>& consumer, DqOut<Whole>& out) {
+  auto& ring = out.s.dq_ring[consumer.index];
+  out.place.wait_empty(ring);
+  store_part<Tile>(out.s.dq, consumer.rdQ, consumer.index, head_dim<Tile>(consumer.a));
+  ptx::fence_proxy_async();
+  warp_arrives(ring.full[0]);
+  out.place.advance();
+}
+
+/// A thread of the producer warpgroup for each consumer: adds its part of dQ when it is this block's turn.
+/// The first block stores instead, so nothing has to be zero before.
+template <class Tile>
+__device__ __forceinline__ void add_in_turns(const Backward<typename Tile::T>& a, TurnMemory<Tile>& s,
+                                             const KeyTile& keys, int part) {
+  const int d = head_dim<Tile>(a), bytes = 64 * dq_cols<Tile>(part, d) * int(sizeof(float));
+  const int offset = part * 64 * dq_cols<Tile>(0, d), turn = keys.first_key / Tile::Bc;
+  const float* dq = s.dq + offset;
+  Place<1> place{};
+  for (BackwardWalk<Tile> walk(a, keys); !walk.done(); walk.next()) {
+    int* turns = a.turns + walk.number() * TurnMemory<Tile>::kTurns + part;
+    float* sums = a.dq_sum + walk.padded_row() * d + offset;
+    place.wait_full(s.dq_ring[part]);
+    ptx::await_turn(turns, turn);
+    if (turn == 0) {
+      ptx::bulk_store(sums, dq, bytes);
+    } else {
+      ptx::bulk_reduce_add(sums, dq, bytes);
+    }
+    ptx::bulk_commit();
+    ptx::bulk_wait_read<0>();
+    ptx::mbarrier_arrive(&s.dq_ring[part].empty[0]);
+    ptx::bulk_wait<0>();  // until others see the sums: the wait above covers shared memory only
+    ptx::pass_turn(turns, turn);
+    place.advance();
+  }
+}
+
+// --- dQ from registers: more columns ------------------------------------------------------------------------
+
+/// An owner whose warps add in turns. A warp passes its turn on when it comes to the next tile: until then
+/// its additions have all the time of a step to complete.
+template <class Tile>
+struct OwnerInTurns : Owner<Tile> {
+  static constexpr int kTurns = 4 * Tile::kConsumers;  ///< counters of a query tile: one for each warp
+  using Walk = BackwardWalk<Tile>;
+  const int turn;
+  int* held = nullptr;  ///< the counter of the turn that this warp has not passed on yet
+
+  __device__ __forceinline__ OwnerInTurns(const Backward<typename Tile::T>& backward,
+                                          OwnersMemory<Tile>& shared, const KeyTile& of_block, int number)
+      : Owner<Tile>(backward, shared, of_block, number), turn(of_block.first_key / Tile::Bc) {}
+
+  __device__ __forceinline__ void pass() {
+    __syncwarp();  // all lanes have added
+    if (held != nullptr && threadIdx.x % 32 == 0) ptx::pass_turn(held, turn);
+  }
+  /// Adds to a query tile. @param tile  its number
+  __device__ __forceinline__ void put_dq(int tile) {
+    pass();
+    held = this->a.turns + tile * kTurns + threadIdx.x / 32 - 4;  // after the producer's warps
+    if (threadIdx.x % 32 == 0) ptx::await_turn(held, turn);
+    __syncwarp();
+    Owner<Tile>::put_dq(tile);
+  }
+  __device__ __forceinline__ void finish() { pass(); }
+};
+
+}  // namespace fa::ch10
