@@ -2,8 +2,6 @@
 /// Chapter 09 as the harness sees it.
 #include <algorithm>
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -125,7 +123,8 @@ requires(Tile::kQueryBuffers == 2) struct FinalKernel<Tile> {
 };
 
 struct Final : Persistent<FinalKernel, FinalChoices> {
-  using NarrowValues = ch09::NarrowValues;
+  template <class T>
+  using NarrowTile = HopperTiles<T, NarrowValueSizes::kHeadDims.back(), NarrowValues>;
 };
 
 /// Two launches: all query tiles, then those that the first one has marked. After the counter, the queue has
@@ -163,46 +162,17 @@ struct WithoutMaximum {
 
 // --- the variants ------------------------------------------------------------------------------------------
 
-/// Whether a method has tiles for a V of another width than K's, and this build has them.
-template <class Method>
-constexpr bool takes_narrow_values() {
-  if constexpr (requires { typename Method::NarrowValues; }) {
-    return is_compiled<NarrowValueSizes>(DType::kFloat16, 192) ||
-           is_compiled<NarrowValueSizes>(DType::kBFloat16, 192);
-  } else {
-    return false;
-  }
-}
-
-std::int64_t width_of_v(const Args& a) { return a.head_dim_v; }
-std::int64_t width_of_v(const Shape& shape) { return shape.value_dim(); }
-
 /// Calls f(std::type_identity<Tile>()) with the tiles that a method has for these widths. Returns what it
 /// returns.
 /// @param of  the arguments or the shape
 template <class Method, class Sizes, class Given, class F>
 auto with_tile(const Given& of, const F& f) {
   if constexpr (takes_narrow_values<Method>()) {
-    if (width_of_v(of) != of.head_dim) {
-      return select<NarrowValueSizes>(of.dtype, of.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-        return f(std::type_identity<HopperTiles<T, d, typename Method::NarrowValues>>());
-      });
-    }
+    if (has_narrow_values(of)) return with_narrow_tile<Method>(of.dtype, of.head_dim, f);
   }
   return select<Sizes>(of.dtype, of.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     return f(std::type_identity<typename Method::template Tile<T, d>>());
   });
-}
-
-/// Nothing if `final` has a kernel for the widths, otherwise what would be valid.
-std::optional<Refusal> refuse_widths(const Shape& shape) {
-  const std::int64_t cols = shape.value_dim();
-  if (cols == shape.head_dim) return refuse_unless_compiled<AllSizes>(shape);
-  if (auto reason = refuse_unless_compiled<NarrowValueSizes>(shape)) return reason;
-  if (cols % 8 == 0 && cols <= NarrowValues::kHeadDimV) return std::nullopt;
-  return Refusal::problem("--head-dim-v is " + std::to_string(cols) +
-                          ": must be --head-dim, or a multiple of 8 up to " +
-                          std::to_string(NarrowValues::kHeadDimV));
 }
 
 template <class Method, class Sizes = LessonSizes>
@@ -242,7 +212,7 @@ Step step(const char* name, const char* summary) {
     };
   }
   if constexpr (takes_narrow_values<Method>()) {
-    step.refuse = refuse_widths;
+    step.refuse = refuse_widths<Sizes>;
     step.takes_other_widths = true;
   }
   return step;

@@ -77,7 +77,7 @@ constexpr int whole_panels(int cols) { return (cols + 63) / 64 * 64; }
 /// For queries and keys of up to 192 columns and values of up to 128, as in the prefill of multi-head latent
 /// attention: Q takes 48 KiB, four tiles of 128 keys or values 160 KiB.
 struct NarrowValues : Specialised<128> {
-  static constexpr int kHeadDimV = 128;
+  static constexpr int kHeadDimV = 128;  // kNarrowValues
 };
 
 /// What follows from the choices.

@@ -28,7 +28,7 @@ template <class T>
 struct Backward : Attention<T> {
   using Attention<T>::causal, Attention<T>::seq_k, Attention<T>::seq_q;
 
-  const T* d_o;        ///< [batch, heads, seq_q, head_dim]
+  const T* d_o;        ///< [batch, heads, seq_q, head_dim_v]
   int padded_queries;  ///< of a head: a multiple of each kernel's Br
   int interleaved;     ///< this many heads of K and V are interleaved: see KeyTile
   int zero_rows;       ///< of a head: the first rows of dq_sum that prepare_rows() sets to zero
@@ -59,7 +59,7 @@ struct BlocksOfHeads {
 template <class Element, int kHeadDimension>
 struct KeyTiles {
   using T = Element;
-  static constexpr int kHeadDim = kHeadDimension;
+  static constexpr int kHeadDim = kHeadDimension, kHeadDimV = kHeadDim;
   static constexpr int Br = kHeadDim <= 64 ? 128 : 64;  ///< queries of a step
   static constexpr int Bc = 128;                        ///< keys of a block
   static constexpr int kStages = 2;                     ///< tiles of Q and of dO in shared memory
@@ -74,6 +74,14 @@ struct KeyTiles {
   static constexpr int kDqCols = Br * kCols / 64 / kConsumers;
   static constexpr int kFirstDqCols = kDqCols;   ///< of the first consumer's part
   static constexpr int kQueryTile = Br * kCols;  ///< elements
+};
+
+/// The same tiles as V and dO have them, and dV.
+template <class Tile>
+struct OfValues : Tile {
+  static constexpr int kHeadDim = Tile::kHeadDimV;
+  static constexpr int kCols = (kHeadDim + 63) / 64 * 64;
+  static constexpr int kQueryTile = Tile::Br * kCols;
 };
 
 /// The same tiles for tensors with fewer columns.

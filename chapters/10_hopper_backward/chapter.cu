@@ -22,6 +22,7 @@
 
 namespace fa {
 using namespace ch10;
+using ch09::refuse_widths, ch09::takes_narrow_values;
 namespace {
 
 using Shape = AttentionBackward::Shape;
@@ -36,7 +37,8 @@ template <class T, int kCols>
 void launch_prepare(const Backward<T>& b, cudaStream_t stream) {
   using P = Prepare<T, kCols>;
   const auto blocks = int(tiles(b.padded_queries, P::kRowsOfBlock));
-  launch(b.head_dim == kCols ? prepare_rows<T, kCols, false> : prepare_rows<T, kCols, true>,
+  const bool pads = b.head_dim != kCols || b.head_dim_v != kCols;
+  launch(pads ? prepare_rows<T, kCols, true> : prepare_rows<T, kCols, false>,
          unsigned(blocks * b.batch * b.heads), P::kThreads, 0, stream, b,
          BlocksOfHeads{Divisor(blocks), Divisor(b.heads)});
 }
@@ -74,7 +76,7 @@ struct Fused {
     b.dq_sum = args.buffer<float>("dq_sum");
     require_alignment("dq", b.dq);
     const TensorMaps maps = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
-    launch_prepare<T, Tile::kCols>(b, stream);
+    launch_prepare<T, OfValues<Tile>::kCols>(b, stream);
     fa::launch(KernelOf::template get<Tile>(), unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads),
                Tile::kThreads, shared_bytes<Tile>(), stream, b, maps);
     launch_convert<Tile>(b, stream);
@@ -137,7 +139,7 @@ struct TwoOwners {
 ///   64    decoupled     128, 128
 ///   96    uneven         64, 128
 ///   128   decoupled      64, 128
-///   256   two_owners     64,  64
+///   256   two_owners     64,  64   (also 192, with 128 columns of V)
 template <int d>
 struct FastestOf {
   using Schedule = Decoupled;
@@ -150,6 +152,10 @@ template <>
 struct FastestOf<256> {
   using Schedule = TwoOwners;
 };
+template <>
+struct FastestOf<192> {
+  using Schedule = TwoOwners;
+};
 struct Final {
   template <class T, int d>
   using Tile = typename FastestOf<d>::Schedule::template Tile<T, d>;
@@ -159,6 +165,11 @@ struct Final {
   static auto get() {
     return FastestOf<Tile::kHeadDim>::Schedule::template get<Tile>();
   }
+};
+
+struct FusedFinal : Fused<Final> {
+  template <class T>
+  using NarrowTile = OwnerTiles<T, ch09::NarrowValueSizes::kHeadDims.back(), ch09::kNarrowValues>;
 };
 
 /// A block per multiprocessor. The workspace `queue` is the counter; the launch sets it to 0.
@@ -193,7 +204,7 @@ struct InTurns {
   static constexpr bool kStoresFirst = kThroughShared;           ///< the first turn does not add
   using Memory = std::conditional_t<kThroughShared, TurnMemory<Tile>, OwnersMemory<Tile>>;
   static constexpr int kTurns =  ///< counters of a query tile
-      kThroughShared ? TurnMemory<Tile>::kTurns : OwnerInTurns<Tile>::kTurns;
+      kThroughShared ? TurnMemory<Tile>::kTurns : OwnerInTurns<Tile, OfDv<Tile>>::kTurns;
   static auto get() {
     if constexpr (!kThroughShared) {
       return two_owners_in_turns<Tile>;
@@ -206,7 +217,7 @@ struct InTurns {
 };
 
 /// The workspace `turns` has the counters; the launch sets them to 0.
-struct Deterministic : Fused<Final> {
+struct Deterministic : FusedFinal {
   template <class Tile>
   static constexpr std::size_t shared_bytes() {
     return sizeof(typename InTurns<Tile>::Memory);
@@ -225,7 +236,7 @@ struct Deterministic : Fused<Final> {
     if (InTurns<Tile>::kStoresFirst) b.zero_rows = b.first_query(0) / Tile::Br * Tile::Br;
     require_alignment("dq", b.dq);
     const TensorMaps maps = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
-    launch_prepare<T, Tile::kCols>(b, stream);
+    launch_prepare<T, OfValues<Tile>::kCols>(b, stream);
     const std::size_t counters =
         std::size_t(b.batch) * b.heads * (b.padded_queries / Tile::Br) * kTurns<Tile>;
     FA_CUDA_CHECK(cudaMemsetAsync(b.turns, 0, counters * sizeof(int), stream));
@@ -251,18 +262,21 @@ Visited visited_by_key_tiles(const Shape& shape, std::int64_t padded) {
 /// The forward pass, what precedes the products, and dK and dV with one block per key tile.
 Traffic shared_traffic(const Shape& shape, std::int64_t padded, const Visited& by_head) {
   const std::int64_t heads = shape.batch * shape.heads, kv_heads = shape.batch * shape.kv_heads;
-  const std::int64_t row = shape.head_dim * std::int64_t(size_of(shape.dtype));
-  const std::int64_t q = heads * shape.seq_q, kv = kv_heads * shape.seq_k * row;
+  const std::int64_t size = std::int64_t(size_of(shape.dtype));
+  const std::int64_t row = shape.head_dim * size, row_of_v = shape.value_dim() * size;
+  const std::int64_t q = heads * shape.seq_q, kv = kv_heads * shape.seq_k;
   const std::int64_t rows_read = heads * by_head.rows, visited = rows_read + heads * by_head.padding;
   Traffic traffic = forward::traffic(shape);
-  add(traffic, "o", {.read_bytes = q * row});
+  add(traffic, "o", {.read_bytes = q * row_of_v});
   add(traffic, "lse", {.read_bytes = q * kFloat});
   for (const char* name : {"log2_sum", "delta"})
     add(traffic, name, {.read_bytes = visited * kFloat, .write_bytes = heads * padded * kFloat});
   add(traffic, "q", {.read_bytes = rows_read * row});
-  add(traffic, "do", {.read_bytes = (q + rows_read) * row});
-  for (const char* name : {"k", "v"}) add(traffic, name, {.read_bytes = kv});
-  for (const char* name : {"dk", "dv"}) add(traffic, name, {.write_bytes = kv});
+  add(traffic, "do", {.read_bytes = (q + rows_read) * row_of_v});
+  add(traffic, "k", {.read_bytes = kv * row});
+  add(traffic, "v", {.read_bytes = kv * row_of_v});
+  add(traffic, "dk", {.write_bytes = kv * row});
+  add(traffic, "dv", {.write_bytes = kv * row_of_v});
   add(traffic, "dq", {.write_bytes = q * row});
   return traffic;
 }
@@ -314,23 +328,22 @@ Step step(const char* name, const char* summary) {
       .summary = summary,
       .launch =
           [](const Args& a, cudaStream_t stream) {
-            with_tile<Method, Sizes>(a.dtype, a.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
-              Method::template launch<Tile>(a, stream);
-            });
+            with_tile<Method, Sizes>(
+                a, [&]<class Tile>(std::type_identity<Tile>) { Method::template launch<Tile>(a, stream); });
           },
       .traffic =
           [](const Shape& shape) {
             Traffic traffic;
-            with_tile<Method, Sizes>(shape.dtype, shape.head_dim,
-                                     [&](auto tile) { traffic = traffic_of(Method(), tile, shape); });
+            with_tile<Method, Sizes>(shape, [&](auto tile) { traffic = traffic_of(Method(), tile, shape); });
             return traffic;
           },
-      .refuse = refuse_unless_compiled<Sizes>,
+      .refuse = takes_narrow_values<Method>() ? refuse_widths<Sizes> : refuse_unless_compiled<Sizes>,
       .takes_strides = true,
+      .takes_other_widths = takes_narrow_values<Method>(),
       .needs =
           [](const Shape& shape) {
             DeviceNeeds needs{.compute_capability = kCapability, .exactly = true};
-            with_tile<Method, Sizes>(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+            with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
               needs.shared_bytes =
                   std::max(forward::shared_bytes(shape), Method::template shared_bytes<Tile>());
             });
@@ -341,7 +354,7 @@ Step step(const char* name, const char* summary) {
       .workspace =
           [](const Shape& shape) {
             std::vector<TensorSpec> specs = forward::workspace(shape);
-            with_tile<Method, Sizes>(shape.dtype, shape.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+            with_tile<Method, Sizes>(shape, [&]<class Tile>(std::type_identity<Tile>) {
               constexpr std::int64_t kRows = Method::template rows_of_tile<Tile>();
               const std::int64_t padded = tiles(shape.seq_q, kRows) * kRows;
               for (const char* of_rows : {"log2_sum", "delta"})
@@ -372,7 +385,7 @@ AnyChapter describe_chapter() {
                                   "dP, dV and dK are in flight while something else is computed"),
           step<Fused<Decoupled>>("decoupled", "dQ one step later: no consumer waits for the other"),
           step<Persistent>("persistent", "blocks that stay, and take one key tile after the other"),
-          step<Fused<Final>, AllSizes>("final",
+          step<FusedFinal, AllSizes>("final",
                                        "for each width the fastest of decoupled, uneven and two_owners"),
           step<Deterministic, AllSizes>("deterministic",
                                         "blocks add to dQ in turns: the same bits in every run"),

@@ -34,10 +34,10 @@ __device__ __forceinline__ void load_panels(T* s, const TensorMap& map, std::uin
 }
 
 /// A tile of queries or of their dO, with one float per row that belongs to it.
-template <class Tile>
+template <class Tile, class Walk>
 __device__ __forceinline__ void load_queries(typename Tile::T* s, float* of_rows, const TensorMap& map,
                                              const float* of_padded_rows, std::uint64_t& full,
-                                             const QueryWalk<Tile>& walk) {
+                                             const Walk& walk) {
   // EXERCISE 1: Announce the bytes, and start the copies of the tile and of its rows' floats.
   ptx::mbarrier_arrive_expect_tx(&full, Tile::kQueryTile * int(sizeof *s) + Tile::Br * int(sizeof(float)));
   load_panels<Tile::Br, Tile::kCols>(s, map, full, walk.first_query(), walk.head);
@@ -51,7 +51,7 @@ __device__ __forceinline__ void load_keys(const TensorMaps& maps, KeyTileMemory<
                                           const KeyTile& keys) {
   ptx::mbarrier_arrive_expect_tx(&s.kv_full, sizeof s.k + sizeof s.v);
   load_panels<Tile::Bc, Tile::kCols>(s.k, maps.k, s.kv_full, keys.first_key, keys.kv_head);
-  load_panels<Tile::Bc, Tile::kCols>(s.v, maps.v, s.kv_full, keys.first_key, keys.kv_head);
+  load_panels<Tile::Bc, OfValues<Tile>::kCols>(s.v, maps.v, s.kv_full, keys.first_key, keys.kv_head);
 }
 
 /// Q and dO of a query tile, as soon as there is room for them.
@@ -63,8 +63,8 @@ __device__ __forceinline__ void load_query_tile(const Backward<typename Tile::T>
   load_queries<Tile>(s.q[place.stage], s.log2_sum[place.stage], maps.q, a.log2_sum,
                      s.q_ring.full[place.stage], walk);
   place.wait_empty(s.do_ring);
-  load_queries<Tile>(s.d_o[place.stage], s.delta[place.stage], maps.d_o, a.delta, s.do_ring.full[place.stage],
-                     walk);
+  load_queries<OfValues<Tile>>(s.d_o[place.stage], s.delta[place.stage], maps.d_o, a.delta,
+                               s.do_ring.full[place.stage], walk);
 }
 
 /// The producer: one thread.

@@ -127,8 +127,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x < 32 && ptx::elect_sync()) produce<Tile, BackwardWalk<Tile>>(a, maps, memory.tiles, keys);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    OwnerInTurns<Tile> owner(a, memory, keys, warpgroup - 1);
-    own<Tile>(owner, maps);
+    own<Tile, OwnerInTurns>(a, maps, memory, keys, warpgroup - 1);
   }
 }
 

@@ -24,12 +24,16 @@ namespace fa::ch10 {
 template <class Tile>
 __device__ __forceinline__ int dq_cols(int part, int d) {
   if (Tile::Br == 128) return d;  // a part is rows
+  if constexpr (Tile::kHeadDim != Tile::kHeadDimV) {  // d may be less than the first part
+    return part == 0 ? min(Tile::kFirstDqCols, d) : max(0, d - Tile::kFirstDqCols);
+  }
   return part == 0 ? Tile::kFirstDqCols : d - Tile::kFirstDqCols;
 }
 /// Whether a part of `cols` columns has fragment n: a constant, unless it is narrower than kDqCols.
 template <class Tile>
 __device__ __forceinline__ bool has_fragment(int cols, int n) {
-  constexpr bool kWhole = !Tile::kPads && Tile::kHeadDim == Tile::kCols;
+  constexpr int kColsOfParts = Tile::kDqCols * (Tile::Br == 128 ? 1 : Tile::kConsumers);
+  constexpr bool kWhole = !Tile::kPads && Tile::kHeadDim == kColsOfParts;
   return kWhole || 8 * n < cols;
 }
 

@@ -1,7 +1,7 @@
 /// @file
 /// head_dim 256: dK and dV of 64 keys take 128 registers per thread each. So one consumer owns dV and the
 /// other one dK. The first computes S and P, the second dP and dS. P passes from one to the other through
-/// shared memory.
+/// shared memory. Also for a V of up to 128 columns with a Q and K of up to 192.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,10 +23,10 @@
 
 namespace fa::ch10 {
 
-template <class Element, int kHeadDimension>
+template <class Element, int kHeadDimension, int kValueDimension = kHeadDimension>
 struct OwnerTiles {
   using T = Element;
-  static constexpr int kHeadDim = kHeadDimension;
+  static constexpr int kHeadDim = kHeadDimension, kHeadDimV = kValueDimension;
   static constexpr int Br = 64;
   static constexpr int Bc = 64;
   static constexpr int kStages = 2;
@@ -37,7 +37,7 @@ struct OwnerTiles {
   static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
   static constexpr int kCols = kHeadDim;
   static constexpr bool kPads = false;
-  static constexpr int kDqCols = kCols / kConsumers;  ///< each has half of the columns of dQ
+  static constexpr int kDqCols = 128;  ///< of the owner of dV; the other one has the rest
   static constexpr int kFirstDqCols = kDqCols;
   static constexpr int kQueryTile = Br * kCols;
 };
@@ -65,38 +65,58 @@ __device__ __forceinline__ void init_barriers(OwnersMemory<Tile>& s) {
   __syncthreads();
 }
 
-/// What both owners have.
+/// The owner of dV is consumer 0, that of dK consumer 1.
 template <class Tile>
+struct OfDv {
+  static constexpr int kIndex = 0;
+  using Sum = OfValues<Tile>;  ///< the tiles whose gradient this is
+  using Dq = Tile;             ///< the tiles with this owner's columns of dQ
+};
+template <class Tile>
+struct OfDk {
+  static constexpr int kIndex = 1;
+  using Sum = Tile;
+  struct Dq : Tile {
+    static constexpr int kDqCols = Tile::kCols - Tile::kFirstDqCols;
+  };
+};
+
+/// What both owners have. @tparam Role  OfDv or OfDk
+template <class Tile, class Role>
 struct Owner {
   using T = typename Tile::T;
+  using Sum = typename Role::Sum;
+  using Dq = typename Role::Dq;
   using Walk = QueryWalk<Tile>;  ///< the order of the query tiles
   const Backward<T>& a;
   OwnersMemory<Tile>& with_p;
   KeyTileMemory<Tile>& s;
   const KeyTile keys;
-  const int index, warp_key;
+  const int warp_key;
   const std::uint64_t first_ds, k_of_dq;
   Place<Tile::kStages> place{};
   Place<Tile::kDsStages> p{}, ds{};
-  KeyGradient<Tile> rSum;  ///< dV or dK
-  DqPart<Tile> rdQ;
+  KeyGradient<Sum> rSum;  ///< dV or dK
+  DqPart<Dq> rdQ;
 
   __device__ __forceinline__ Owner(const Backward<T>& backward, OwnersMemory<Tile>& shared,
-                                   const KeyTile& of_block, int number)
+                                   const KeyTile& of_block)
       : a(backward),
         with_p(shared),
         s(shared.tiles),
         keys(of_block),
-        index(number),
         warp_key(__shfl_sync(kAllLanes, int(threadIdx.x) / 32 % 4, 0) * 16),
         first_ds(descriptor(s.ds[0], 16)),
-        k_of_dq(descriptor(s.k + number * Tile::kDqCols / 64 * Tile::Bc * 64, Tile::Bc * 128)) {
+        k_of_dq(descriptor(s.k + Role::kIndex * Tile::kFirstDqCols * Tile::Bc, Tile::Bc * 128)) {
 #pragma unroll
     for (float& x : rSum) x = 0.0f;
     ptx::keep_in_place(rSum);
   }
-  __device__ __forceinline__ std::uint64_t in_stage(std::uint64_t first) const {
+  __device__ __forceinline__ std::uint64_t q_in_stage(std::uint64_t first) const {
     return moved(first, place.stage * int(sizeof s.q[0]));
+  }
+  __device__ __forceinline__ std::uint64_t do_in_stage(std::uint64_t first) const {
+    return moved(first, place.stage * int(sizeof s.d_o[0]));
   }
   __device__ __forceinline__ std::uint64_t ds_tile() const {
     return moved(first_ds, ds.stage * int(sizeof s.ds[0]));
@@ -104,7 +124,7 @@ struct Owner {
   /// Adds this owner's part of dQ to a query tile. @param tile  its number
   __device__ __forceinline__ void put_dq(int tile) {
     const int d = head_dim<Tile>(a);
-    add_to_sums<Tile>(a.dq_sum + size_t(tile) * Tile::Br * d, rdQ, index, d);
+    add_to_sums<Dq>(a.dq_sum + size_t(tile) * Tile::Br * d, rdQ, Role::kIndex, d);
   }
   /// After the last tile.
   __device__ __forceinline__ void finish() {}
@@ -123,7 +143,7 @@ __device__ __forceinline__ void own_dv(AnyOwner& owner) {
   for (typename AnyOwner::Walk walk(owner.a, owner.keys); !walk.done(); walk.next()) {
     owner.place.wait_full(s.q_ring);
     ptx::wgmma_fence();
-    issue_scores<Tile>(rS, k, owner.in_stage(q));
+    issue_scores<Tile>(rS, k, owner.q_in_stage(q));
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>(rS);
     if (walk.masked(owner.a, owner.keys))
@@ -141,12 +161,12 @@ __device__ __forceinline__ void own_dv(AnyOwner& owner) {
     owner.p.advance();
     owner.place.wait_full(s.do_ring);
     ptx::wgmma_fence();
-    issue_key_gradient<Tile>(owner.rSum, rP, owner.in_stage(d_o));
+    issue_key_gradient<OfValues<Tile>>(owner.rSum, rP, owner.do_in_stage(d_o));
     ptx::wgmma_commit();
     if (before >= 0) {
       owner.ds.wait_full(s.ds_ring);
       ptx::wgmma_fence();
-      issue_dq<Tile>(owner.rdQ, owner.ds_tile(), owner.k_of_dq);
+      issue_dq<typename AnyOwner::Dq>(owner.rdQ, owner.ds_tile(), owner.k_of_dq);
       ptx::wgmma_commit();
       ptx::wgmma_wait<0>(owner.rdQ, owner.rSum);
       owner.ds.release(s.ds_ring);
@@ -158,7 +178,7 @@ __device__ __forceinline__ void own_dv(AnyOwner& owner) {
   }
   owner.ds.wait_full(s.ds_ring);
   ptx::wgmma_fence();
-  issue_dq<Tile>(owner.rdQ, owner.ds_tile(), owner.k_of_dq);
+  issue_dq<typename AnyOwner::Dq>(owner.rdQ, owner.ds_tile(), owner.k_of_dq);
   ptx::wgmma_commit();
   ptx::wgmma_wait<0>(owner.rdQ);
   owner.put_dq(before);
@@ -176,7 +196,7 @@ __device__ __forceinline__ void own_dk(AnyOwner& owner) {
   for (typename AnyOwner::Walk walk(owner.a, owner.keys); !walk.done(); walk.next()) {
     owner.place.wait_full(s.do_ring);
     ptx::wgmma_fence();
-    issue_scores<Tile>(rdP, v, owner.in_stage(d_o));
+    issue_scores<OfValues<Tile>>(rdP, v, owner.do_in_stage(d_o));
     ptx::wgmma_commit();
     owner.p.wait_full(owner.with_p.p_ring);
     ptx::wgmma_wait<0>(rdP);
@@ -204,9 +224,9 @@ __device__ __forceinline__ void own_dk(AnyOwner& owner) {
     owner.place.wait_full(s.q_ring);
     owner.ds.wait_full(s.ds_ring);
     ptx::wgmma_fence();
-    issue_dq<Tile>(owner.rdQ, owner.ds_tile(), owner.k_of_dq);
+    issue_dq<typename AnyOwner::Dq>(owner.rdQ, owner.ds_tile(), owner.k_of_dq);
     ptx::wgmma_commit();
-    issue_key_gradient<Tile>(owner.rSum, rdS, owner.in_stage(q));
+    issue_key_gradient<Tile>(owner.rSum, rdS, owner.q_in_stage(q));
     ptx::wgmma_commit();
     ptx::wgmma_wait<1>(owner.rdQ);
     owner.ds.release(s.ds_ring);
@@ -216,22 +236,28 @@ __device__ __forceinline__ void own_dk(AnyOwner& owner) {
   }
 }
 
-/// What both owners do.
-template <class Tile, class AnyOwner>
-__device__ __forceinline__ void own(AnyOwner& owner, const TensorMaps& maps) {
-  auto& s = owner.s;
-  ptx::mbarrier_wait(&s.kv_full, 0);
-  const bool has_dv = owner.index == 0;
-  if (has_dv) {
-    own_dv<Tile>(owner);
+/// What both owners do. @tparam AnyOwner  Owner, or what adds to dQ in another way
+template <class Tile, template <class, class> class AnyOwner>
+__device__ __forceinline__ void own(const Backward<typename Tile::T>& a, const TensorMaps& maps,
+                                    OwnersMemory<Tile>& with_p, const KeyTile& keys, int index) {
+  auto& s = with_p.tiles;
+  const auto own_as = [&](auto role, const auto& compute, const TensorMap& map, auto* tile, float scale) {
+    using Sum = typename decltype(role)::Sum;
+    AnyOwner<Tile, decltype(role)> owner(a, with_p, keys);
+    ptx::mbarrier_wait(&s.kv_full, 0);
+    compute(owner);
+    owner.finish();
+    ptx::barrier_sync(1, 128 * Tile::kConsumers);  // no warp of the block multiplies K or V any more
+    store_rows<Tile::Bc, Sum::kHeadDim>(map, tile, owner.rSum, scale, owner.warp_key, keys.first_key,
+                                        keys.kv_head);
+  };
+  if (index == 0) {
+    own_as(
+        OfDv<Tile>(), [](auto& owner) { own_dv<Tile>(owner); }, maps.dv, s.v, 1.0f);
   } else {
-    own_dk<Tile>(owner);
+    own_as(
+        OfDk<Tile>(), [](auto& owner) { own_dk<Tile>(owner); }, maps.dk, s.k, a.scale);
   }
-  owner.finish();
-  ptx::barrier_sync(1, 128 * Tile::kConsumers);  // no warp of the block multiplies K or V any more
-  store_rows<Tile::Bc, Tile::kHeadDim>(has_dv ? maps.dv : maps.dk, has_dv ? s.v : s.k, owner.rSum,
-                                       has_dv ? 1.0f : owner.a.scale, owner.warp_key, owner.keys.first_key,
-                                       owner.keys.kv_head);
 }
 
 /// As the kernels of kernel.cuh, with P exchanged between the consumers.
@@ -251,8 +277,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x < 32 && ptx::elect_sync()) produce<Tile>(a, maps, s, keys);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-    Owner<Tile> owner(a, with_p, keys, warpgroup - 1);
-    own<Tile>(owner, maps);
+    own<Tile, Owner>(a, maps, with_p, keys, warpgroup - 1);
   }
 }
 

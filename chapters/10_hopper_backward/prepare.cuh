@@ -32,7 +32,8 @@ namespace fa::ch10 {
 ///           D and log2_sum
 ///           + batch * heads * 4 * d * zero_rows: writes the zeros
 ///
-/// @tparam kCols  64, 128 or 256: at least the head dimension d    @tparam kPads  whether it is more
+/// @tparam kCols  64, 128 or 256: at least the columns of O    @tparam kPads  whether it is more, or dQ has
+///   others
 template <class T, int kCols>
 struct Prepare {
   static constexpr int kLanes = kCols / 8;  ///< of a row: 16 bytes each
@@ -44,9 +45,9 @@ template <class T, int kCols, bool kPads>
 __global__ void __launch_bounds__(Prepare<T, kCols>::kThreads, 2)
     prepare_rows(Backward<T> a, BlocksOfHeads of) {
   using P = Prepare<T, kCols>;
-  const int d = kPads ? a.head_dim : kCols;
+  const int d = kPads ? a.head_dim : kCols, d_v = kPads ? a.head_dim_v : kCols;
   const int lane = threadIdx.x % 32, col = lane % P::kLanes * 8;
-  const bool has_col = !kPads || col < d;
+  const bool has_col = !kPads || col < d_v;
   const int block = gridDim.x - 1 - blockIdx.x, head = block / of.blocks;
   const int first = (block % of.blocks * (P::kThreads / 32) + threadIdx.x / 32) * P::kRowsOfWarp;
   const size_t first_row = size_t(head) * a.seq_q, first_padded_row = size_t(head) * a.padded_queries;

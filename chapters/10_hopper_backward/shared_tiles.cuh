@@ -17,10 +17,10 @@ namespace fa::ch10 {
 template <class Tile>
 struct __align__(1024) KeyTileMemory {
   using T = typename Tile::T;
-  T k[Tile::Bc * Tile::kCols];  ///< keys, in the end dK
-  T v[Tile::Bc * Tile::kCols];  ///< values, in the end dV
+  T k[Tile::Bc * Tile::kCols];            ///< keys, in the end dK
+  T v[Tile::Bc * OfValues<Tile>::kCols];  ///< values, in the end dV
   T q[Tile::kStages][Tile::kQueryTile];
-  T d_o[Tile::kStages][Tile::kQueryTile];
+  T d_o[Tile::kStages][OfValues<Tile>::kQueryTile];
   T ds[Tile::kDsStages][Tile::Bc * Tile::Br];
   float log2_sum[Tile::kStages][Tile::Br];  ///< lands with q
   float delta[Tile::kStages][Tile::Br];     ///< lands with d_o

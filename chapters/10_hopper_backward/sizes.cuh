@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "09_hopper/sizes.cuh"
 #include "attention/launch.hpp"
 #include "attention/tensor.hpp"
 #include "backward.cuh"
@@ -47,6 +48,22 @@ auto with_tile(DType dtype, std::int64_t head_dim, const F& f) {
     }
     return f(std::type_identity<Tile>());
   });
+}
+
+/// The same, also for a V of another width. @param of  the arguments or the shape
+template <class Method, class Sizes, class Given, class F>
+auto with_tile(const Given& of, const F& f) {
+  if constexpr (ch09::takes_narrow_values<Method>()) {
+    if (ch09::has_narrow_values(of)) {
+      return ch09::with_narrow_tile<Method>(of.dtype, of.head_dim, [&]<class Tile>(std::type_identity<Tile>) {
+        if constexpr (has_sums<Method>()) {
+          if (of.head_dim < Tile::kHeadDim) return f(std::type_identity<Padded<Tile>>());
+        }
+        return f(std::type_identity<Tile>());
+      });
+    }
+  }
+  return with_tile<Method, Sizes>(of.dtype, of.head_dim, f);
 }
 
 }  // namespace fa::ch10

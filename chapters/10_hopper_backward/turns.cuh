@@ -97,16 +97,16 @@ __device__ __forceinline__ void add_in_turns(const Backward<typename Tile::T>& a
 
 /// An owner whose warps add in turns. A warp passes its turn on when it comes to the next tile: until then
 /// its additions have all the time of a step to complete.
-template <class Tile>
-struct OwnerInTurns : Owner<Tile> {
+template <class Tile, class Role>
+struct OwnerInTurns : Owner<Tile, Role> {
   static constexpr int kTurns = 4 * Tile::kConsumers;  ///< counters of a query tile: one for each warp
   using Walk = BackwardWalk<Tile>;
   const int turn;
   int* held = nullptr;  ///< the counter of the turn that this warp has not passed on yet
 
   __device__ __forceinline__ OwnerInTurns(const Backward<typename Tile::T>& backward,
-                                          OwnersMemory<Tile>& shared, const KeyTile& of_block, int number)
-      : Owner<Tile>(backward, shared, of_block, number), turn(of_block.first_key / Tile::Bc) {}
+                                          OwnersMemory<Tile>& shared, const KeyTile& of_block)
+      : Owner<Tile, Role>(backward, shared, of_block), turn(of_block.first_key / Tile::Bc) {}
 
   __device__ __forceinline__ void pass() {
     __syncwarp();  // all lanes have added
@@ -118,7 +118,7 @@ struct OwnerInTurns : Owner<Tile> {
     held = this->a.turns + tile * kTurns + threadIdx.x / 32 - 4;  // after the producer's warps
     if (threadIdx.x % 32 == 0) ptx::await_turn(held, turn);
     __syncwarp();
-    Owner<Tile>::put_dq(tile);
+    Owner<Tile, Role>::put_dq(tile);
   }
   __device__ __forceinline__ void finish() { pass(); }
 };

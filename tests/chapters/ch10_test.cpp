@@ -420,6 +420,27 @@ void expect_refused(const std::vector<std::string>& options, const std::string& 
   EXPECT_EQ(out.str(), "");
 }
 
+// One owner has dV, the other one dK and 64 columns of dQ: of as many columns as their tensors have.
+TEST_F(HopperBackward, TakesValuesOfAnotherWidth) {
+  for (const auto& [d, d_v, queries, keys, causal] :
+       {std::tuple{192, 128, 150, 210, true}, {184, 8, 70, 100, false}, {72, 120, 130, 70, true}}) {
+    for (const char* variant : {"final", "deterministic"}) {
+      const Shape shape{.heads = 4,
+                        .kv_heads = 2,
+                        .seq_q = queries,
+                        .seq_k = keys,
+                        .head_dim = d,
+                        .head_dim_v = d_v,
+                        .causal = causal,
+                        .dtype = d == 192 ? DType::kBFloat16 : DType::kFloat16};
+      const VariantResult result = run_on(variant, shape);  // also compares the bytes with the formula
+      ASSERT_EQ(result.complaint(), "") << variant << d << " " << d_v;
+      EXPECT_EQ(result.outputs.at("dk").shape.back(), d);
+      EXPECT_EQ(result.outputs.at("dv").shape.back(), d_v);
+    }
+  }
+}
+
 TEST_F(HopperBackward, RefusesWhatItHasNoKernelsFor) {
   for (const std::string& variant : variant_names(describe_chapter())) {
     const bool takes_all = variant == "final" || variant == "deterministic";
