@@ -2,11 +2,11 @@
 /// Additions to the sums of dQ in a fixed order: each block waits for its turn. So every run gives the same
 /// bits.
 ///
-/// The turn of a block is the number of its key tile. All key tiles before it in the same head see at least
-/// the same queries, so none of these turns is left out. A counter for each part of a tile of dQ says whose
-/// turn it is. KeyTile::in_groups() gives earlier key tiles of a head to blocks with lower numbers, so a
-/// block waits only for blocks that have started: see device/published.cuh. BackwardWalk begins with the last
-/// query tile, which every key tile sees: a block reaches it one step after the block before.
+/// The turn of a block is the number of its key tile. All queries that see a key tile see those before it in
+/// the same head, so no turn is left out. A counter for each part of a tile of dQ says whose turn it is.
+/// key_tile_in_groups() gives earlier key tiles of a head to blocks with lower numbers, so a block waits only
+/// for blocks that have started: see device/published.cuh. BackwardWalk begins with the last query tile,
+/// which sees every key tile: a block adds to it one turn after the block before.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,6 +22,16 @@
 #include "shared_tiles.cuh"
 
 namespace fa::ch10 {
+
+/// The key tile of a block. All heads are interleaved, a group of a.interleaved after the other: in each
+/// group first the first key tile of each head, then the second.
+template <class Tile>
+__device__ __forceinline__ KeyTile key_tile_in_groups(int block, const Backward<typename Tile::T>& a) {
+  const int tiles = (a.seq_k + Tile::Bc - 1) / Tile::Bc;
+  const int first_head = block / (tiles * a.interleaved) * a.interleaved;
+  const int heads = min(a.interleaved, a.batch * a.kv_heads - first_head), n = block - first_head * tiles;
+  return {first_head + n % heads, n / heads * Tile::Bc};
+}
 
 // --- dQ through shared memory: up to 128 columns ------------------------------------------------------------
 
@@ -49,7 +59,7 @@ __device__ __forceinline__ void init_barriers(TurnMemory<Tile>& s) {
   __syncthreads();
 }
 
-/// Where a consumer leaves its part of dQ. Another thread adds it.
+/// A consumer's place in the ring of its part of dQ, from where another thread adds it.
 template <class Tile>
 struct DqOut {
   TurnMemory<Tile>& s;
@@ -95,8 +105,8 @@ __device__ __forceinline__ void add_in_turns(const Backward<typename Tile::T>& a
 
 // --- dQ from registers: more columns ------------------------------------------------------------------------
 
-/// An owner whose warps add in turns. A warp passes its turn on when it comes to the next tile: until then
-/// its additions have all the time of a step to complete.
+/// Owner, except that each warp waits for its turn to add. It passes the turn on when it comes to the next
+/// tile: its additions have a whole step to complete.
 template <class Tile>
 struct OwnerInTurns : Owner<Tile> {
   static constexpr int kTurns = 4 * Tile::kConsumers;  ///< counters of a query tile: one for each warp
