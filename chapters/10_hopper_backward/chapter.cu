@@ -64,8 +64,6 @@ struct Fused {
     return sizeof(typename KernelOf::template Memory<Tile>);
   }
   static constexpr bool kRepeatable = false, kHasSums = true;
-  template <class Tile>
-  static constexpr int kTurns = 0;  ///< counters of a query tile
 
   template <class Tile>
   static void launch(const Args& args, cudaStream_t stream) {
@@ -192,8 +190,6 @@ struct InTurns {
   static constexpr bool kThroughShared = Tile::kHeadDim <= 128;  ///< where dQ goes before it is added
   static constexpr bool kStoresFirst = kThroughShared;           ///< the first turn does not add
   using Memory = std::conditional_t<kThroughShared, TurnMemory<Tile>, OwnersMemory<Tile>>;
-  static constexpr int kTurns =  ///< counters of a query tile
-      kThroughShared ? TurnMemory<Tile>::kTurns : OwnerInTurns<Tile>::kTurns;
   static auto get() {
     if constexpr (!kThroughShared) {
       return two_owners_in_turns<Tile>;
@@ -205,15 +201,14 @@ struct InTurns {
   }
 };
 
-/// The workspace `turns` has the counters; the launch sets them to 0.
+/// The workspace `turns` has a counter for each part of each tile of dQ; the launch sets them to 0.
 struct Deterministic : Fused<Final> {
   template <class Tile>
   static constexpr std::size_t shared_bytes() {
     return sizeof(typename InTurns<Tile>::Memory);
   }
   static constexpr bool kRepeatable = true;
-  template <class Tile>
-  static constexpr int kTurns = InTurns<Tile>::kTurns;
+  using HasTurns = void;
 
   template <class Tile>
   static void launch(const Args& args, cudaStream_t stream) {
@@ -227,7 +222,7 @@ struct Deterministic : Fused<Final> {
     const TensorMaps maps = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
     launch_prepare<T, Tile::kCols>(b, stream);
     const std::size_t counters =
-        std::size_t(b.batch) * b.heads * (b.padded_queries / Tile::Br) * kTurns<Tile>;
+        std::size_t(b.batch) * b.heads * (b.padded_queries / Tile::Br) * Tile::kConsumers;
     FA_CUDA_CHECK(cudaMemsetAsync(b.turns, 0, counters * sizeof(int), stream));
     fa::launch(InTurns<Tile>::get(), unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads),
                Tile::kThreads, shared_bytes<Tile>(), stream, b, maps);
@@ -301,7 +296,7 @@ Traffic traffic_of(Deterministic, std::type_identity<Tile>, const Shape& shape) 
   const std::int64_t zeros = InTurns<Tile>::kStoresFirst ? unseen / Tile::Br * Tile::Br : padded;
   const std::int64_t rows = visited.rows + visited.padding;
   add_sums(traffic, shape, zeros, rows);
-  add(traffic, "turns", {.write_bytes = heads * rows / Tile::Br * InTurns<Tile>::kTurns * kInt});
+  add(traffic, "turns", {.write_bytes = heads * rows / Tile::Br * Tile::kConsumers * kInt});
   return traffic;
 }
 
@@ -351,9 +346,9 @@ Step step(const char* name, const char* summary) {
                     {.name = "dq_sum", .shape = {shape.batch, shape.heads, padded, shape.head_dim}});
               if constexpr (requires { typename Method::HasQueue; })
                 specs.push_back({.name = "queue", .shape = {1}});
-              if constexpr (constexpr int kTurns = Method::template kTurns<Tile>; kTurns > 0)
+              if constexpr (requires { typename Method::HasTurns; })
                 specs.push_back(
-                    {.name = "turns", .shape = {shape.batch, shape.heads, padded / kRows, kTurns}});
+                    {.name = "turns", .shape = {shape.batch, shape.heads, padded / kRows, Tile::kConsumers}});
             });
             return specs;
           }};

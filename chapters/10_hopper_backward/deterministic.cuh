@@ -124,7 +124,14 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
     ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
-    if (threadIdx.x < 32 && ptx::elect_sync()) produce<Tile, BackwardWalk<Tile>>(a, maps, memory.tiles, keys);
+    const int warp = int(threadIdx.x) / 32;
+    if (warp <= Tile::kConsumers && ptx::elect_sync()) {
+      if (warp == 0) {
+        produce<Tile, BackwardWalk<Tile>>(a, maps, memory.tiles, keys);
+      } else {
+        take_turns<Tile>(a, memory, keys, warp - 1);
+      }
+    }
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
     OwnerInTurns<Tile> owner(a, memory, keys, warpgroup - 1);

@@ -33,12 +33,11 @@ __device__ __forceinline__ KeyTile key_tile_in_groups(int block, const Backward<
   return {first_head + n % heads, n / heads * Tile::Bc};
 }
 
-// --- dQ through shared memory: up to 128 columns ------------------------------------------------------------
+// --- dQ through shared memory: up to 128 columns -----------------------------------------------------------
 
 /// KeyTileMemory with room for dQ on its way to HBM. Each consumer has a part of it.
 template <class Tile>
 struct __align__(1024) TurnMemory {
-  static constexpr int kTurns = Tile::kConsumers;  ///< counters of a query tile
   KeyTileMemory<Tile> tiles;
   alignas(128) float dq[Tile::kQueryTile];
   RingBarriers<1> dq_ring[Tile::kConsumers];
@@ -85,7 +84,7 @@ __device__ __forceinline__ void add_in_turns(const Backward<typename Tile::T>& a
   const float* dq = s.dq + offset;
   Place<1> place{};
   for (BackwardWalk<Tile> walk(a, keys); !walk.done(); walk.next()) {
-    int* turns = a.turns + walk.number() * TurnMemory<Tile>::kTurns + part;
+    int* turns = a.turns + walk.number() * Tile::kConsumers + part;
     float* sums = a.dq_sum + walk.padded_row() * d + offset;
     place.wait_full(s.dq_ring[part]);
     ptx::await_turn(turns, turn);
@@ -103,34 +102,41 @@ __device__ __forceinline__ void add_in_turns(const Backward<typename Tile::T>& a
   }
 }
 
-// --- dQ from registers: more columns ------------------------------------------------------------------------
+// --- dQ from registers: more columns -----------------------------------------------------------------------
 
-/// Owner, except that each warp waits for its turn to add. It passes the turn on when it comes to the next
-/// tile: its additions have a whole step to complete.
+/// Owner, except that it adds only when a thread of the producer warpgroup has its turn.
 template <class Tile>
 struct OwnerInTurns : Owner<Tile> {
-  static constexpr int kTurns = 4 * Tile::kConsumers;  ///< counters of a query tile: one for each warp
   using Walk = BackwardWalk<Tile>;
-  const int turn;
-  int* held = nullptr;  ///< the counter of the turn that this warp has not passed on yet
+  using Owner<Tile>::Owner;
+  Place<1> turn{};
 
-  __device__ __forceinline__ OwnerInTurns(const Backward<typename Tile::T>& backward,
-                                          OwnersMemory<Tile>& shared, const KeyTile& of_block, int number)
-      : Owner<Tile>(backward, shared, of_block, number), turn(of_block.first_key / Tile::Bc) {}
-
-  __device__ __forceinline__ void pass() {
-    __syncwarp();  // all lanes have added
-    if (held != nullptr && threadIdx.x % 32 == 0) ptx::pass_turn(held, turn);
-  }
   /// Adds to a query tile. @param tile  its number
   __device__ __forceinline__ void put_dq(int tile) {
-    pass();
-    held = this->a.turns + tile * kTurns + threadIdx.x / 32 - 4;  // after the producer's warps
-    if (threadIdx.x % 32 == 0) ptx::await_turn(held, turn);
-    __syncwarp();
+    auto& ring = this->with_p.turn_ring[this->index];
+    turn.wait_full(ring);
     Owner<Tile>::put_dq(tile);
+    __syncwarp();  // all lanes have added
+    turn.release(ring);
   }
-  __device__ __forceinline__ void finish() { pass(); }
 };
+
+/// The thread waits for each turn of a consumer, tells the consumer, and passes the turn on once it has
+/// added.
+template <class Tile>
+__device__ __forceinline__ void take_turns(const Backward<typename Tile::T>& a, OwnersMemory<Tile>& s,
+                                           const KeyTile& keys, int part) {
+  const int turn = keys.first_key / Tile::Bc;
+  auto& ring = s.turn_ring[part];
+  Place<1> place{};
+  for (BackwardWalk<Tile> walk(a, keys); !walk.done(); walk.next()) {
+    int* turns = a.turns + walk.number() * Tile::kConsumers + part;
+    ptx::await_turn(turns, turn);
+    ptx::mbarrier_arrive(&ring.full[0]);
+    ptx::mbarrier_wait(&ring.empty[0], place.parity);
+    ptx::pass_turn(turns, turn);
+    place.advance();
+  }
+}
 
 }  // namespace fa::ch10
