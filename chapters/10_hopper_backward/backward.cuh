@@ -30,7 +30,7 @@ struct Backward : Attention<T> {
 
   const T* d_o;        ///< [batch, heads, seq_q, head_dim_v]
   int padded_queries;  ///< of a head: a multiple of each kernel's Br
-  int interleaved;     ///< this many heads of K and V are interleaved: see KeyTile
+  int interleaved;     ///< this many heads of K and V are interleaved: see KeyTile, key_tile_in_groups()
   int zero_rows;       ///< of a head: the first rows of dq_sum that prepare_rows() sets to zero
   float* log2_sum;     ///< [batch, heads, padded_queries]: LSE * log2 e; +inf where P must be 0
   float* delta;        ///< [batch, heads, padded_queries]: rowsum(dO * O), the papers' D
@@ -111,15 +111,6 @@ struct KeyTile {
     const int heads = a.batch * a.kv_heads - a.interleaved, after = block - heads * tiles;
     if (after < 0) return {block / tiles, block % tiles * Tile::Bc};
     return {heads + after % a.interleaved, after / a.interleaved * Tile::Bc};
-  }
-
-  /// All heads are interleaved, a group of a.interleaved after the other.
-  template <class Tile>
-  static __device__ __forceinline__ KeyTile in_groups(int block, const Backward<typename Tile::T>& a) {
-    const int tiles = (a.seq_k + Tile::Bc - 1) / Tile::Bc;
-    const int group = block / (tiles * a.interleaved), first_head = group * a.interleaved;
-    const int heads = min(a.interleaved, a.batch * a.kv_heads - first_head), n = block - first_head * tiles;
-    return {first_head + n % heads, n / heads * Tile::Bc};
   }
 };
 

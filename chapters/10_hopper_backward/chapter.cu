@@ -66,8 +66,6 @@ struct Fused {
     return sizeof(typename KernelOf::template Memory<Tile>);
   }
   static constexpr bool kRepeatable = false, kHasSums = true;
-  template <class Tile>
-  static constexpr int kTurns = 0;  ///< counters of a query tile
 
   template <class Tile>
   static void launch(const Args& args, cudaStream_t stream) {
@@ -203,8 +201,6 @@ struct InTurns {
   static constexpr bool kThroughShared = Tile::kHeadDim <= 128;  ///< where dQ goes before it is added
   static constexpr bool kStoresFirst = kThroughShared;           ///< the first turn does not add
   using Memory = std::conditional_t<kThroughShared, TurnMemory<Tile>, OwnersMemory<Tile>>;
-  static constexpr int kTurns =  ///< counters of a query tile
-      kThroughShared ? TurnMemory<Tile>::kTurns : OwnerInTurns<Tile, OfDv<Tile>>::kTurns;
   static auto get() {
     if constexpr (!kThroughShared) {
       return two_owners_in_turns<Tile>;
@@ -216,15 +212,14 @@ struct InTurns {
   }
 };
 
-/// The workspace `turns` has the counters; the launch sets them to 0.
+/// The workspace `turns` has a counter for each part of each tile of dQ; the launch sets them to 0.
 struct Deterministic : FusedFinal {
   template <class Tile>
   static constexpr std::size_t shared_bytes() {
     return sizeof(typename InTurns<Tile>::Memory);
   }
   static constexpr bool kRepeatable = true;
-  template <class Tile>
-  static constexpr int kTurns = InTurns<Tile>::kTurns;
+  using HasTurns = void;
 
   template <class Tile>
   static void launch(const Args& args, cudaStream_t stream) {
@@ -238,7 +233,7 @@ struct Deterministic : FusedFinal {
     const TensorMaps maps = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
     launch_prepare<T, OfValues<Tile>::kCols>(b, stream);
     const std::size_t counters =
-        std::size_t(b.batch) * b.heads * (b.padded_queries / Tile::Br) * kTurns<Tile>;
+        std::size_t(b.batch) * b.heads * (b.padded_queries / Tile::Br) * Tile::kConsumers;
     FA_CUDA_CHECK(cudaMemsetAsync(b.turns, 0, counters * sizeof(int), stream));
     fa::launch(InTurns<Tile>::get(), unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads),
                Tile::kThreads, shared_bytes<Tile>(), stream, b, maps);
@@ -315,7 +310,7 @@ Traffic traffic_of(Deterministic, std::type_identity<Tile>, const Shape& shape) 
   const std::int64_t zeros = InTurns<Tile>::kStoresFirst ? unseen / Tile::Br * Tile::Br : padded;
   const std::int64_t rows = visited.rows + visited.padding;
   add_sums(traffic, shape, zeros, rows);
-  add(traffic, "turns", {.write_bytes = heads * rows / Tile::Br * InTurns<Tile>::kTurns * kInt});
+  add(traffic, "turns", {.write_bytes = heads * rows / Tile::Br * Tile::kConsumers * kInt});
   return traffic;
 }
 
@@ -364,9 +359,9 @@ Step step(const char* name, const char* summary) {
                     {.name = "dq_sum", .shape = {shape.batch, shape.heads, padded, shape.head_dim}});
               if constexpr (requires { typename Method::HasQueue; })
                 specs.push_back({.name = "queue", .shape = {1}});
-              if constexpr (constexpr int kTurns = Method::template kTurns<Tile>; kTurns > 0)
+              if constexpr (requires { typename Method::HasTurns; })
                 specs.push_back(
-                    {.name = "turns", .shape = {shape.batch, shape.heads, padded / kRows, kTurns}});
+                    {.name = "turns", .shape = {shape.batch, shape.heads, padded / kRows, Tile::kConsumers}});
             });
             return specs;
           }};
@@ -386,7 +381,7 @@ AnyChapter describe_chapter() {
           step<Fused<Decoupled>>("decoupled", "dQ one step later: no consumer waits for the other"),
           step<Persistent>("persistent", "blocks that stay, and take one key tile after the other"),
           step<FusedFinal, AllSizes>("final",
-                                       "for each width the fastest of decoupled, uneven and two_owners"),
+                                     "for each width the fastest of decoupled, uneven and two_owners"),
           step<Deterministic, AllSizes>("deterministic",
                                         "blocks add to dQ in turns: the same bits in every run"),
       }};

@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   auto& memory = *reinterpret_cast<TurnMemory<Tile>*>(smem);
   init_barriers(memory);
   auto& s = memory.tiles;
-  const KeyTile keys = KeyTile::in_groups<Tile>(blockIdx.x, a);
+  const KeyTile keys = key_tile_in_groups<Tile>(blockIdx.x, a);
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
     ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& memory = *reinterpret_cast<TurnMemory<Tile>*>(smem);
   init_barriers(memory);
-  const KeyTile keys = KeyTile::in_groups<Tile>(blockIdx.x, a);
+  const KeyTile keys = key_tile_in_groups<Tile>(blockIdx.x, a);
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
     ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
@@ -120,11 +120,18 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& memory = *reinterpret_cast<OwnersMemory<Tile>*>(smem);
   init_barriers(memory);
-  const KeyTile keys = KeyTile::in_groups<Tile>(blockIdx.x, a);
+  const KeyTile keys = key_tile_in_groups<Tile>(blockIdx.x, a);
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
     ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
-    if (threadIdx.x < 32 && ptx::elect_sync()) produce<Tile, BackwardWalk<Tile>>(a, maps, memory.tiles, keys);
+    const int warp = int(threadIdx.x) / 32;
+    if (warp <= Tile::kConsumers && ptx::elect_sync()) {
+      if (warp == 0) {
+        produce<Tile, BackwardWalk<Tile>>(a, maps, memory.tiles, keys);
+      } else {
+        take_turns<Tile>(a, memory, keys, warp - 1);
+      }
+    }
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
     own<Tile, OwnerInTurns>(a, maps, memory, keys, warpgroup - 1);

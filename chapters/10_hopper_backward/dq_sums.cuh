@@ -23,7 +23,7 @@ namespace fa::ch10 {
 /// @param part  the consumer's number    @param d  the columns of dQ
 template <class Tile>
 __device__ __forceinline__ int dq_cols(int part, int d) {
-  if (Tile::Br == 128) return d;  // a part is rows
+  if (Tile::Br == 128) return d;                      // a part is rows
   if constexpr (Tile::kHeadDim != Tile::kHeadDimV) {  // d may be less than the first part
     return part == 0 ? min(Tile::kFirstDqCols, d) : max(0, d - Tile::kFirstDqCols);
   }

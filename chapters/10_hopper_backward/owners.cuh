@@ -49,6 +49,7 @@ struct __align__(1024) OwnersMemory {
   KeyTileMemory<Tile> tiles;
   alignas(128) float p[Tile::kDsStages][Tile::Br / 16][4 * 128];
   RingBarriers<Tile::kDsStages> p_ring;
+  RingBarriers<1> turn_ring[Tile::kConsumers];  ///< of `deterministic`
 };
 
 template <class Tile>
@@ -59,6 +60,10 @@ __device__ __forceinline__ void init_barriers(OwnersMemory<Tile>& s) {
     for (int stage = 0; stage < Tile::kDsStages; ++stage) {
       ptx::mbarrier_init(&s.p_ring.full[stage], 4);
       ptx::mbarrier_init(&s.p_ring.empty[stage], 4);
+    }
+    for (auto& ring : s.turn_ring) {
+      ptx::mbarrier_init(&ring.full[0], 1);
+      ptx::mbarrier_init(&ring.empty[0], 4);
     }
     ptx::fence_mbarrier_init();
   }
@@ -126,8 +131,6 @@ struct Owner {
     const int d = head_dim<Tile>(a);
     add_to_sums<Dq>(a.dq_sum + size_t(tile) * Tile::Br * d, rdQ, Role::kIndex, d);
   }
-  /// After the last tile.
-  __device__ __forceinline__ void finish() {}
 };
 
 /// Computes P and dV.
@@ -246,7 +249,6 @@ __device__ __forceinline__ void own(const Backward<typename Tile::T>& a, const T
     AnyOwner<Tile, decltype(role)> owner(a, with_p, keys);
     ptx::mbarrier_wait(&s.kv_full, 0);
     compute(owner);
-    owner.finish();
     ptx::barrier_sync(1, 128 * Tile::kConsumers);  // no warp of the block multiplies K or V any more
     store_rows<Tile::Bc, Sum::kHeadDim>(map, tile, owner.rSum, scale, owner.warp_key, keys.first_key,
                                         keys.kv_head);

@@ -2,11 +2,11 @@
 /// Additions to the sums of dQ in a fixed order: each block waits for its turn. So every run gives the same
 /// bits.
 ///
-/// The turn of a block is the number of its key tile. All key tiles before it in the same head see at least
-/// the same queries, so none of these turns is left out. A counter for each part of a tile of dQ says whose
-/// turn it is. KeyTile::in_groups() gives earlier key tiles of a head to blocks with lower numbers, so a
-/// block waits only for blocks that have started: see device/published.cuh. BackwardWalk begins with the last
-/// query tile, which every key tile sees: a block reaches it one step after the block before.
+/// The turn of a block is the number of its key tile. All queries that see a key tile see those before it in
+/// the same head, so no turn is left out. A counter for each part of a tile of dQ says whose turn it is.
+/// key_tile_in_groups() gives earlier key tiles of a head to blocks with lower numbers, so a block waits only
+/// for blocks that have started: see device/published.cuh. BackwardWalk begins with the last query tile,
+/// which sees every key tile: a block adds to it one turn after the block before.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,12 +23,21 @@
 
 namespace fa::ch10 {
 
-// --- dQ through shared memory: up to 128 columns ------------------------------------------------------------
+/// The key tile of a block. All heads are interleaved, a group of a.interleaved after the other: in each
+/// group first the first key tile of each head, then the second.
+template <class Tile>
+__device__ __forceinline__ KeyTile key_tile_in_groups(int block, const Backward<typename Tile::T>& a) {
+  const int tiles = (a.seq_k + Tile::Bc - 1) / Tile::Bc;
+  const int first_head = block / (tiles * a.interleaved) * a.interleaved;
+  const int heads = min(a.interleaved, a.batch * a.kv_heads - first_head), n = block - first_head * tiles;
+  return {first_head + n % heads, n / heads * Tile::Bc};
+}
+
+// --- dQ through shared memory: up to 128 columns -----------------------------------------------------------
 
 /// KeyTileMemory with room for dQ on its way to HBM. Each consumer has a part of it.
 template <class Tile>
 struct __align__(1024) TurnMemory {
-  static constexpr int kTurns = Tile::kConsumers;  ///< counters of a query tile
   KeyTileMemory<Tile> tiles;
   alignas(128) float dq[Tile::kQueryTile];
   RingBarriers<1> dq_ring[Tile::kConsumers];
@@ -49,7 +58,7 @@ __device__ __forceinline__ void init_barriers(TurnMemory<Tile>& s) {
   __syncthreads();
 }
 
-/// Where a consumer leaves its part of dQ. Another thread adds it.
+/// A consumer's place in the ring of its part of dQ, from where another thread adds it.
 template <class Tile>
 struct DqOut {
   TurnMemory<Tile>& s;
@@ -75,7 +84,7 @@ __device__ __forceinline__ void add_in_turns(const Backward<typename Tile::T>& a
   const float* dq = s.dq + offset;
   Place<1> place{};
   for (BackwardWalk<Tile> walk(a, keys); !walk.done(); walk.next()) {
-    int* turns = a.turns + walk.number() * TurnMemory<Tile>::kTurns + part;
+    int* turns = a.turns + walk.number() * Tile::kConsumers + part;
     float* sums = a.dq_sum + walk.padded_row() * d + offset;
     place.wait_full(s.dq_ring[part]);
     ptx::await_turn(turns, turn);
@@ -93,34 +102,41 @@ __device__ __forceinline__ void add_in_turns(const Backward<typename Tile::T>& a
   }
 }
 
-// --- dQ from registers: more columns ------------------------------------------------------------------------
+// --- dQ from registers: more columns -----------------------------------------------------------------------
 
-/// An owner whose warps add in turns. A warp passes its turn on when it comes to the next tile: until then
-/// its additions have all the time of a step to complete.
+/// Owner, except that it adds only when a thread of the producer warpgroup has its turn.
 template <class Tile, class Role>
 struct OwnerInTurns : Owner<Tile, Role> {
-  static constexpr int kTurns = 4 * Tile::kConsumers;  ///< counters of a query tile: one for each warp
   using Walk = BackwardWalk<Tile>;
-  const int turn;
-  int* held = nullptr;  ///< the counter of the turn that this warp has not passed on yet
+  using Owner<Tile, Role>::Owner;
+  Place<1> turn{};
 
-  __device__ __forceinline__ OwnerInTurns(const Backward<typename Tile::T>& backward,
-                                          OwnersMemory<Tile>& shared, const KeyTile& of_block)
-      : Owner<Tile, Role>(backward, shared, of_block), turn(of_block.first_key / Tile::Bc) {}
-
-  __device__ __forceinline__ void pass() {
-    __syncwarp();  // all lanes have added
-    if (held != nullptr && threadIdx.x % 32 == 0) ptx::pass_turn(held, turn);
-  }
   /// Adds to a query tile. @param tile  its number
   __device__ __forceinline__ void put_dq(int tile) {
-    pass();
-    held = this->a.turns + tile * kTurns + threadIdx.x / 32 - 4;  // after the producer's warps
-    if (threadIdx.x % 32 == 0) ptx::await_turn(held, turn);
-    __syncwarp();
+    auto& ring = this->with_p.turn_ring[Role::kIndex];
+    turn.wait_full(ring);
     Owner<Tile, Role>::put_dq(tile);
+    __syncwarp();  // all lanes have added
+    turn.release(ring);
   }
-  __device__ __forceinline__ void finish() { pass(); }
 };
+
+/// The thread waits for each turn of a consumer, tells the consumer, and passes the turn on once it has
+/// added.
+template <class Tile>
+__device__ __forceinline__ void take_turns(const Backward<typename Tile::T>& a, OwnersMemory<Tile>& s,
+                                           const KeyTile& keys, int part) {
+  const int turn = keys.first_key / Tile::Bc;
+  auto& ring = s.turn_ring[part];
+  Place<1> place{};
+  for (BackwardWalk<Tile> walk(a, keys); !walk.done(); walk.next()) {
+    int* turns = a.turns + walk.number() * Tile::kConsumers + part;
+    ptx::await_turn(turns, turn);
+    ptx::mbarrier_arrive(&ring.full[0]);
+    ptx::mbarrier_wait(&ring.empty[0], place.parity);
+    ptx::pass_turn(turns, turn);
+    place.advance();
+  }
+}
 
 }  // namespace fa::ch10

@@ -138,6 +138,7 @@ class Consumers(unittest.TestCase):
         text = body("kernel.cuh", f"{name}_gradients")
         text = text[text.index("for (QueryWalk") :]
         text = re.sub(r"decoupled_step\(.*?;", lambda _: body("kernel.cuh", "decoupled_step"), text)
+        text = re.sub(r"put_dq\(.*?;", lambda _: body("consumer.cuh", "put_dq"), text)
         text = re.sub(r"consumer\.p_and_ds\(\w+\);", lambda _: body("consumer.cuh", "p_and_ds"), text)
         calls = (
             r"issue_scores<Tile>\((?:consumer\.)?(rdP)|(probabilities)|"
