@@ -19,6 +19,9 @@ namespace fa {
 /// The most queries of a sequence.
 constexpr std::int64_t kMostDecodingQueries = 16;
 
+/// The most parts into which keys are split.
+constexpr std::int64_t kMostSplits = 1024;
+
 /// A cache in pages, and which of them each sequence has.
 struct BlockTable {
   std::int64_t page_size = 64;  ///< keys of a page: 16, 64 or 256
@@ -38,8 +41,9 @@ struct DecodingShape : AttentionShape {
   /// [batch]: the keys of each sequence, seq_k if there are none. 0 is valid: O = 0 and LSE = -inf.
   std::shared_ptr<const std::vector<std::int32_t>> key_lengths = nullptr;
   std::shared_ptr<const BlockTable> block_table = nullptr;  ///< null: the cache is contiguous
-  bool fp8 = false;         ///< whether K and V are e4m3, with a scale for each of their heads
-  std::int64_t splits = 0;  ///< parts of the keys of each sequence; 0: as many as the chapter's model says
+  bool fp8 = false;  ///< whether K and V are e4m3, with a scale for each of their heads
+  /// Parts of the keys of each sequence; as many as the chapter's model says if it is not given.
+  std::optional<std::int64_t> splits = std::nullopt;
 
   /// The keys of a sequence.
   std::int64_t keys_of(std::int64_t batch) const;
@@ -77,10 +81,11 @@ struct DecodingAttention {
   static std::optional<Refusal> refuse(const Shape& shape);
   static std::vector<TensorSpec> inputs(const Shape& shape);
   static std::vector<TensorSpec> outputs(const Shape& shape) { return AttentionForward::outputs(shape); }
+  /// Random Q, K and V, as those of AttentionForward: the same for any table.
   static TensorMap random_inputs(const Shape& shape, Init init, std::uint64_t seed);
   static Args bind(const Shape& shape, const std::map<std::string, void*>& buffers);
   static Reference reference(const Shape& shape, const TensorMap& inputs);
-  /// The first and the last head of K and V of the first and the last sequence, as ends() of AttentionShape.
+  /// The first and the last sequence, with a contiguous cache.
   static Excerpt<Shape> ends(const Shape& shape);
   static Tolerances tolerances(const Shape& shape) { return AttentionForward::tolerances(shape); }
   /// The limits on these inputs: the widest of those that AttentionForward has for a sequence.
@@ -90,12 +95,20 @@ struct DecodingAttention {
   static double flops(const Shape& shape);
   static std::vector<std::pair<std::string, std::int64_t>> describe(const Shape& shape);
 
-  /// The inputs that the shape determines: key_lengths and block_table.
-  static TensorMap masks(const Shape& shape);
-  /// Makes a cache of K and V: whatever belongs to no sequence becomes NaN, and with fp8 the rest is
-  /// quantised, with a scale for each head that takes its largest element to the largest of e4m3.
+  /// Makes inputs of Q, K and V, [batch, kv_heads, seq_k, d]: stores K and V in the cache, one sequence after
+  /// the other, and adds the tables. The rest of the cache becomes NaN. With fp8 the keys are quantised, with
+  /// a scale for each head.
   static void store(const Shape& shape, TensorMap& inputs);
 };
+
+/// A sequence as a problem of its own.
+struct DecodedSequence {
+  AttentionShape shape;  ///< in fp32, because `inputs` holds the numbers that the device has
+  TensorMap inputs;      ///< q, k and v
+};
+
+/// @param inputs  of the whole problem    @pre the sequence has keys
+DecodedSequence sequence_of(const DecodingShape& shape, std::int64_t number, const TensorMap& inputs);
 
 /// A table for sequences of these lengths, whose pages are in random order, with a few pages that none has.
 /// Numbers after the page of a sequence's last key are -1.
