@@ -84,6 +84,14 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&c)[4], const std::uint
 #endif
 }
 
+/// movmatrix: transposes an 8 x 8 matrix of 16-bit elements, which the lanes hold as ldmatrix would leave it.
+/// All 32 lanes execute it.
+__device__ __forceinline__ std::uint32_t movmatrix_transposed(std::uint32_t pair) {
+  std::uint32_t transposed;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(pair));
+  return transposed;
+}
+
 /// st.relaxed.gpu: stores a value that other blocks of the launch wait for. See published.cuh.
 __device__ __forceinline__ void publish(std::uint32_t* to, std::uint32_t bits) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(bits) : "memory");

@@ -301,7 +301,7 @@ void load_matrices(const void* row, int matrices, bool transposed, std::uint32_t
 
 std::uint32_t transpose_matrix(std::uint32_t pair) {
   TransposeOperand operand{pair};
-  current_runner->warp_rendezvous(~0u, WarpOp::kMatrixLoad, &operand, &resolve_transpose, GPUSIM_CALLER);
+  current_runner->warp_rendezvous(~0u, WarpOp::kTranspose, &operand, &resolve_transpose, GPUSIM_CALLER);
   return operand.pair;
 }
 

@@ -29,6 +29,7 @@ enum class WarpOp : std::uint8_t {
   kMatrixLoad,
   kMma,
   kElect,
+  kTranspose,
   kWarpgroup,
   kWarpgroupWait
 };

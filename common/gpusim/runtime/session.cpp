@@ -100,6 +100,7 @@ void Session::absorb(Tally& tally) {
   report_.ops.warp_barriers += tally.ops.warp_barriers;
   report_.ops.shuffles += tally.ops.shuffles;
   report_.ops.votes += tally.ops.votes;
+  report_.ops.transposes += tally.ops.transposes;
   report_.ops.mma += tally.ops.mma;
   report_.ops.wgmma += tally.ops.wgmma;
   report_.ops.mma_units += tally.ops.mma_units;

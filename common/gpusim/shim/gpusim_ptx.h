@@ -27,6 +27,11 @@ GPUSIM_INLINE void mma_m16n8k16_bf16(float (&c)[4], const std::uint32_t (&a)[4],
   device::mma_m16n8k16(device::MmaType::kBFloat16, c, a, b, c);
 }
 
+/// movmatrix.sync.aligned.m8n8.trans.b16
+GPUSIM_INLINE std::uint32_t movmatrix_transposed(std::uint32_t pair) {
+  return device::transpose_matrix(pair);
+}
+
 /// st.relaxed.gpu.global.u32
 GPUSIM_INLINE void publish(std::uint32_t* to, std::uint32_t bits) { device::publish(to, bits); }
 /// cp.async.ca.shared.global, 4 bytes
