@@ -16,6 +16,7 @@
 #include "decoding.cuh"
 #include "device/launch.cuh"
 #include "kernel.cuh"
+#include "launches.hpp"
 #include "merge.cuh"
 #include "plan.cuh"
 #include "ring.cuh"
@@ -129,7 +130,7 @@ Granules balanced_granules(const Decoding<typename Tile::T>& a, int splits) {
   return granules;
 }
 
-// --- the variants ------------------------------------------------------------------------------------------
+// --- launches that variants share --------------------------------------------------------------------------
 
 template <class Tile>
 void launch_merge_splits(const Decoding<typename Tile::T>& a, const Granules& granules,
@@ -156,73 +157,6 @@ struct Fp8Tiles {
   using Tile = WarpTile<T, Fp8, d, kRows>;
 };
 
-inline void launch_one_block_a_head(const DecodingAttention::Args& args, cudaStream_t stream) {
-  select<Sizes>(args.dtype, args.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    Decoding<T> a = decoding<T>(args);
-    const auto cache = cache_pointers<T>(args, args.heads / args.kv_heads);
-    a.kv_heads = args.heads, a.rows = args.seq_q;
-    with_warp_tiles<d, Staged<T, d>::template Tile>(a.rows, [&]<class Tile>(std::type_identity<Tile>) {
-      const Granules granules = granules_of<Tile>(a, 0);
-      launch(block_a_head_decoding<Tile, CachePointers<T>>, unsigned(a.batch * granules.heads),
-             Tile::kThreads, sizeof(SharedTiles<Tile>), stream, a, granules, cache);
-    });
-  });
-}
-
-inline void launch_packed_heads(const DecodingAttention::Args& args, cudaStream_t stream) {
-  select<Sizes>(args.dtype, args.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    const Decoding<T> a = decoding<T>(args);
-    with_warp_tiles<d, Staged<T, d>::template Tile>(a.rows, [&]<class Tile>(std::type_identity<Tile>) {
-      const Granules granules = granules_of<Tile>(a, 0);
-      launch(block_a_head_decoding<Tile, CachePointers<T>>, unsigned(a.batch * granules.heads),
-             Tile::kThreads, sizeof(SharedTiles<Tile>), stream, a, granules, cache_pointers<T>(args, 1));
-    });
-  });
-}
-
-inline void launch_split_keys(const DecodingAttention::Args& args, cudaStream_t stream) {
-  select<Sizes>(args.dtype, args.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    const Decoding<T> a = decoding<T>(args);
-    with_warp_tiles<d, Staged<T, d>::template Tile>(a.rows, [&]<class Tile>(std::type_identity<Tile>) {
-      const Granules granules = granules_of<Tile>(a, 0);
-      const int splits = splits_of<Tile>(granules, args.splits);
-      launch(split_keys_decoding<Tile, CachePointers<T>>, unsigned(a.batch * granules.heads * splits),
-             Tile::kThreads, sizeof(SharedTiles<Tile>), stream, a, granules, cache_pointers<T>(args, 1),
-             workspace(args), splits);
-      launch_merge_splits<Tile>(a, granules, workspace(args), splits, stream);
-    });
-  });
-}
-
-inline void launch_in_flight(const DecodingAttention::Args& args, cudaStream_t stream) {
-  select<Sizes>(args.dtype, args.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    const Decoding<T> a = decoding<T>(args);
-    with_tiles_of_rows<T, d>(a.rows, [&]<class Tile>(std::type_identity<Tile>) {
-      const Granules granules = granules_of<Tile>(a, 0);
-      const int splits = splits_of<Tile>(granules, args.splits);
-      launch(in_flight_decoding<Tile, Ring, Contiguous>, unsigned(a.batch * granules.heads * splits),
-             Tile::kThreads, sizeof(SharedTiles<Tile>), stream, a, granules,
-             Contiguous{cache_maps<Tile>(args)}, workspace(args), splits);
-      launch_merge_splits<Tile>(a, granules, workspace(args), splits, stream);
-    });
-  });
-}
-
-inline void launch_balanced(const DecodingAttention::Args& args, cudaStream_t stream) {
-  select<Sizes>(args.dtype, args.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    const Decoding<T> a = decoding<T>(args);
-    with_tiles_of_rows<T, d>(a.rows, [&]<class Tile>(std::type_identity<Tile>) {
-      const Granules granules = balanced_granules<Tile>(a, args.splits);
-      launch(balanced_decoding<Tile, Ring, Contiguous>, unsigned(granules.blocks), Tile::kThreads,
-             sizeof(SharedTiles<Tile>), stream, a, granules, Contiguous{cache_maps<Tile>(args)},
-             workspace(args));
-      launch(merge_balanced<Tile::kRows, Tile::kHeadDim, T>,
-             unsigned(granules.batch * granules.heads) * blocks_for(Tile::kRows * Tile::kHeadDim / 4, 128),
-             128, 0, stream, a, granules, workspace(args));
-    });
-  });
-}
-
 /// one_kernel_decoding() with a ring and a cache.
 template <class Tile, template <class, class> class Ring, class Cache>
 void launch_merging(const DecodingAttention::Args& args, const Cache& cache, cudaStream_t stream) {
@@ -232,49 +166,10 @@ void launch_merging(const DecodingAttention::Args& args, const Cache& cache, cud
          sizeof(SharedTiles<Tile>), stream, a, granules, cache, workspace(args));
 }
 
-inline void launch_one_kernel(const DecodingAttention::Args& args, cudaStream_t stream) {
-  select<Sizes>(args.dtype, args.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    with_tiles_of_rows<T, d>(decoding<T>(args).rows, [&]<class Tile>(std::type_identity<Tile>) {
-      launch_merging<Tile, Ring>(args, Contiguous{cache_maps<Tile>(args)}, stream);
-    });
-  });
-}
-
 /// The cache of a call with a block table.
 template <class Tile>
 Paged paged_cache(const DecodingAttention::Args& a) {
   return {cache_maps<Tile>(a), a.block_table, a.table_columns, std::countr_zero(unsigned(a.page_size))};
-}
-
-inline void launch_paged(const DecodingAttention::Args& args, cudaStream_t stream) {
-  if (args.block_table == nullptr) return launch_one_kernel(args, stream);
-  select<Sizes>(args.dtype, args.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    with_tiles_of_rows<T, d>(decoding<T>(args).rows, [&]<class Tile>(std::type_identity<Tile>) {
-      launch_merging<Tile, Ring>(args, paged_cache<Tile>(args), stream);
-    });
-  });
-}
-
-inline void launch_fp8_cache(const DecodingAttention::Args& args, cudaStream_t stream) {
-  select<Sizes>(args.dtype, args.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    with_warp_tiles<d, Fp8Tiles<T, d>::template Tile>(
-        decoding<T>(args).rows, [&]<class Tile>(std::type_identity<Tile>) {
-          if (args.block_table == nullptr) {
-            launch_merging<Tile, Ring>(args, Contiguous{cache_maps<Tile>(args)}, stream);
-          } else {
-            launch_merging<Tile, Ring>(args, paged_cache<Tile>(args), stream);
-          }
-        });
-  });
-}
-
-inline void launch_ampere(const DecodingAttention::Args& args, cudaStream_t stream) {
-  select<Sizes>(args.dtype, args.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
-    with_warp_tiles<d, CpAsync<T, d>::template Tile>(
-        decoding<T>(args).rows, [&]<class Tile>(std::type_identity<Tile>) {
-          launch_merging<Tile, CpAsyncRing>(args, cache_pointers<T>(args, 1), stream);
-        });
-  });
 }
 
 // --- the workspace -----------------------------------------------------------------------------------------
