@@ -50,7 +50,8 @@ class Ring {
   /// @param place  of the worker's first tile     @param tiles  how many it has
   __device__ __forceinline__ Ring(SharedTiles<Tile>& s, const Cache& cache, const Granules& granules,
                                   int heads_of_rows, Place place, int tiles)
-      : s_(s),
+      : worker_(__shfl_sync(kAllLanes, int(threadIdx.x) / Tile::kWorkerThreads, 0)),
+        s_(s),
         cache_(cache),
         granules_(granules),
         row_tiles_(heads_of_rows),
@@ -63,6 +64,7 @@ class Ring {
       for (int stage = 0; stage < Tile::kStages; ++stage) ptx::mbarrier_init(&full(stage), boxes);
       ptx::fence_mbarrier_init();
     }
+    __syncwarp();  // the first lanes start copies
   }
 
   /// Starts the copies to all stages.
@@ -74,7 +76,7 @@ class Ring {
   /// Waits for the next tile, and returns its stage.
   __device__ __forceinline__ Stage<Tile>& wait() {
     ptx::mbarrier_wait(&full(stage_), parity_);
-    return s_.ring[worker()][stage_];
+    return s_.ring[worker_][stage_];
   }
 
   /// The worker has read the tile: its stage is free for the copy of the one kStages further on.
@@ -87,10 +89,7 @@ class Ring {
   }
 
  private:
-  __device__ __forceinline__ static int worker() {
-    return __shfl_sync(kAllLanes, int(threadIdx.x) / Tile::kWorkerThreads, 0);
-  }
-  __device__ __forceinline__ std::uint64_t& full(int stage) { return s_.full[worker()][stage]; }
+  __device__ __forceinline__ std::uint64_t& full(int stage) { return s_.full[worker_][stage]; }
   __device__ __forceinline__ int first_key() const {
     return place_.tile * Tile::kKeys + int(threadIdx.x) % 32 * cache_.box_keys;
   }
@@ -104,7 +103,7 @@ class Ring {
     if (copies_) {
       constexpr int d = Tile::kHeadDim, kBytes = 2 * int(sizeof(typename Tile::Element)) * d;  // of a key
       const int box = int(threadIdx.x) % 32 * cache_.box_keys, key = first_key();
-      Stage<Tile>& to = s_.ring[worker()][stage];
+      Stage<Tile>& to = s_.ring[worker_][stage];
       if (key < place_.length) {
         ptx::mbarrier_arrive_expect_tx(&full(stage), cache_.box_keys * kBytes);
         const int token = cache_.token(key), head = place_.head / row_tiles_;
@@ -120,6 +119,7 @@ class Ring {
     }
   }
 
+  int worker_;  ///< the same in all lanes: the shuffle tells the compiler
   SharedTiles<Tile>& s_;
   const Cache& cache_;
   const Granules& granules_;

@@ -110,6 +110,23 @@ __device__ __forceinline__ std::uint32_t await_published(const std::uint32_t* fr
   return bits;
 }
 
+/// atom.acq_rel: adds n to a counter in global memory. What comes before it in this block, and what other
+/// blocks have released there before, is visible to whoever comes after it. @return  the value before
+__device__ __forceinline__ std::uint32_t atom_add_acq_rel(std::uint32_t* counter, std::uint32_t n) {
+  std::uint32_t old;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(counter), "r"(n) : "memory");
+  return old;
+}
+/// The same, but adds 1, and returns to 0 after `last`: the counter is ready for the next launch.
+__device__ __forceinline__ std::uint32_t atom_inc_acq_rel(std::uint32_t* counter, std::uint32_t last) {
+  std::uint32_t old;
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+               : "=r"(old)
+               : "l"(counter), "r"(last)
+               : "memory");
+  return old;
+}
+
 /// 2^x in one instruction, with a relative error of up to 2^-22; results below 2^-126 become 0.
 __device__ __forceinline__ float exp2_approx(float x) {
   float y;

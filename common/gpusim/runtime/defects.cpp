@@ -25,7 +25,8 @@ const char* verb(AccessKind kind) {
     case AccessKind::kCopyCommit:
     case AccessKind::kCopyWait:
     case AccessKind::kOperation:
-    case AccessKind::kFence: break;
+    case AccessKind::kFence:
+    case AccessKind::kArrival: break;
   }
   return "?";
 }
@@ -77,10 +78,9 @@ std::string how_to_order_blocks(const FindingKey& key, const Example& e, const L
   if (e.fence != 0) {
     const std::string fence = "the __threadfence() at " + line_of(e.fence).text +
                               " orders the accesses of its own thread, but no block waits for another: ";
-    return fence + (e.released
-                        ? "if an atomic counter or a flag orders them, that is not followed here"
-                        : "use a second kernel, grid.sync() in a cooperative launch, or, if all blocks "
-                          "are resident, an atomic counter that they wait for");
+    return fence +
+           "use a second kernel, grid.sync() in a cooperative launch, or, if all blocks "
+           "are resident, an atomic counter that they wait for";
   }
   const auto reads = [](AccessKind kind) { return kind == AccessKind::kRead; };
   const bool is_sum = line_of(key.pc).text == line_of(key.rival_pc).text;  // "total[0] += 1"
@@ -123,7 +123,7 @@ std::string describe_race(const FindingKey& key, const Example& e, const LineOf&
     return out.str();
   }
   if (e.block != e.rival_block) {
-    out << ": " << how_to_order_blocks(key, e, line_of);
+    out << ": " << (reason.empty() ? how_to_order_blocks(key, e, line_of) : reason);
     return out.str();
   }
   out << (e.note.empty() ? " in block " + triple(e.grid.at(e.block)) : e.note) << ": ";

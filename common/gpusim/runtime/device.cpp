@@ -66,10 +66,12 @@ class Pool {
     std::unique_lock lock(mutex_);
     if (std::uint64_t(next_number_) + blocks > 0xffffffffu) {
       Arena::instance().grid_races().forget_all();
+      Arena::instance().grid_order().forget_all();
       Arena::instance().publishers().forget_all();
       next_number_ = 1;
     }
     Arena::instance().grid_races().begin(next_number_);
+    Arena::instance().grid_order().begin(next_number_);
     launch_ = &launch;
     blocks_ = blocks;
     next_block_ = 0;
@@ -323,11 +325,19 @@ std::int64_t warp_reduce(unsigned mask, std::int64_t value, Reduction how) {
 namespace {
 
 template <class T>
-T update(T* address, T operand, T (*op)(T, T), const void* pc) {
+T update(T* address, T operand, T (*op)(T, T), const void* pc, bool acq_rel = false) {
   current_runner->access<AccessKind::kAtomic, sizeof(T)>(address, pc);
-  T old = __atomic_load_n(address, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(address, &old, op(old, operand), true, __ATOMIC_RELAXED,
-                                      __ATOMIC_RELAXED)) {
+  T old;
+  const auto carry_out = [&] {
+    old = __atomic_load_n(address, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(address, &old, op(old, operand), true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
+    }
+  };
+  if (acq_rel || current_runner->releases()) [[unlikely]] {
+    current_runner->arrive_at_counter(address, acq_rel, carry_out, pc);
+  } else {
+    carry_out();
   }
   return old;
 }
@@ -352,6 +362,10 @@ std::uint32_t atomic_update(std::uint32_t* address, std::uint32_t operand,
 std::uint64_t atomic_update(std::uint64_t* address, std::uint64_t operand,
                             std::uint64_t (*op)(std::uint64_t, std::uint64_t)) {
   return update(address, operand, op, GPUSIM_CALLER);
+}
+std::uint32_t atomic_acq_rel(std::uint32_t* address, std::uint32_t operand,
+                             std::uint32_t (*op)(std::uint32_t, std::uint32_t)) {
+  return update(address, operand, op, GPUSIM_CALLER, true);
 }
 void atomic_add_vector(float* address, float* values, int count) {
   current_runner->require(90, "atomicAdd of a vector", GPUSIM_CALLER);

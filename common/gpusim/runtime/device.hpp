@@ -68,6 +68,9 @@ std::uint32_t atomic_update(std::uint32_t* address, std::uint32_t operand,
                             std::uint32_t (*op)(std::uint32_t old, std::uint32_t operand));
 std::uint64_t atomic_update(std::uint64_t* address, std::uint64_t operand,
                             std::uint64_t (*op)(std::uint64_t old, std::uint64_t operand));
+/// The same, which releases what is ordered before it to blocks that acquire it later, and acquires.
+std::uint32_t atomic_acq_rel(std::uint32_t* address, std::uint32_t operand,
+                             std::uint32_t (*op)(std::uint32_t old, std::uint32_t operand));
 /// Adds `count` floats, 2 or 4, to adjacent ones in global memory, each atomically: one access, of sm_90.
 /// @param values  in: what to add; out: the previous values
 void atomic_add_vector(float* address, float* values, int count);

@@ -41,6 +41,16 @@ GPUSIM_INLINE std::uint32_t await_published(const std::uint32_t* from) {
   return device::await_published(from);
 }
 
+/// atom.acq_rel.gpu.global.add.u32
+GPUSIM_INLINE std::uint32_t atom_add_acq_rel(std::uint32_t* counter, std::uint32_t n) {
+  return device::atomic_acq_rel(counter, n, [](std::uint32_t old, std::uint32_t by) { return old + by; });
+}
+/// atom.acq_rel.gpu.global.inc.u32
+GPUSIM_INLINE std::uint32_t atom_inc_acq_rel(std::uint32_t* counter, std::uint32_t last) {
+  return device::atomic_acq_rel(
+      counter, last, [](std::uint32_t old, std::uint32_t most) { return old >= most ? 0 : old + 1; });
+}
+
 /// ex2.approx.ftz.f32
 GPUSIM_INLINE float exp2_approx(float x) { return __builtin_exp2f(x); }
 
