@@ -78,7 +78,7 @@ CacheMaps cache_maps(const DecodingAttention::Args& a) {
 
 inline Workspace workspace(const DecodingAttention::Args& a) {
   return {a.buffer<float>("part_o"), a.buffer<RowState>("part_state"),
-          a.buffers.contains("counters") ? a.buffer<int>("counters") : nullptr};
+          a.buffers.contains("counters") ? a.buffer<std::uint32_t>("counters") : nullptr};
 }
 
 // --- which tiles, how many blocks --------------------------------------------------------------------------
