@@ -116,10 +116,11 @@ int room() {
   return multiprocessors() * std::max(1, std::min(each, 512 / Tile::kThreads));
 }
 
-/// The parts into which a kernel divides the keys of each head.
+/// The parts into which a kernel divides the keys of each head: in the longest one, each has a tile.
 template <class Tile>
 int splits_of(const Granules& granules, int splits) {
-  return splits > 0 ? splits : std::max(1, room<Tile>() / (granules.batch * granules.heads));
+  if (splits > 0) return splits;
+  return std::clamp(room<Tile>() / (granules.batch * granules.heads), 1, granules.of_length(granules.seq_k));
 }
 
 template <class Tile>

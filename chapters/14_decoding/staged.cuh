@@ -25,17 +25,17 @@ struct StagedTile : WarpTile<T_, T_, kHeadDimension, kColumns> {
   static constexpr bool kByTma = false;
 };
 
-/// Starts the copies of the tiles of all warps.
+/// Starts the copies of the tiles of all warps, of keys before `end`.
 template <class Tile, class Cache>
 __device__ __forceinline__ void copy_tiles(SharedTiles<Tile>& s, int stage, const Cache& cache,
-                                           const Unit& unit, int first_key) {
+                                           const Unit& unit, int first_key, int end) {
   int pages[Tile::kKeys / 16];
 #pragma unroll
   for (int& page : pages) page = unit.batch;
 #pragma unroll
   for (int warp = 0; warp < Tile::kWorkers; ++warp)
     copy_tile<Tile, Tile::kThreads>(s.ring[warp][stage], cache, pages, unit.kv_head,
-                                    first_key + warp * Tile::kKeys, unit.length, int(threadIdx.x));
+                                    first_key + warp * Tile::kKeys, end, int(threadIdx.x));
 }
 
 /// Multiplies the keys first_key to end - 1 of a unit. What the warps have of O is then in s.o.
@@ -45,13 +45,13 @@ __device__ __forceinline__ void multiply_keys(SharedTiles<Tile>& s, const Decodi
   constexpr int kKeys = Tile::kWorkers * Tile::kKeys;
   const int warp = threadIdx.x / 32;
   Warp<Tile> worker(a, unit, s);
-  if (first_key < end) copy_tiles(s, 0, cache, unit, first_key);
+  if (first_key < end) copy_tiles(s, 0, cache, unit, first_key, end);
   cp_async_commit();
   int stage = 0;
   for (int key = first_key; key < end; key += kKeys) {
     cp_async_wait<0>();
     __syncthreads();  // the tiles have landed; nobody reads the previous ones
-    if (key + kKeys < end) copy_tiles(s, stage ^ 1, cache, unit, key + kKeys);
+    if (key + kKeys < end) copy_tiles(s, stage ^ 1, cache, unit, key + kKeys, end);
     cp_async_commit();
     const int own = key + warp * Tile::kKeys;
     if (own < end) worker.multiply(s.ring[warp][stage], a, unit, own);
