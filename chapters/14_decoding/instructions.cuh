@@ -30,17 +30,6 @@ __device__ __forceinline__ void tma_load(void* s, const CUtensorMap* map, std::u
       : "memory");
 }
 
-/// Adds to a counter in global memory and returns what it was. Releases what this thread, and those that it
-/// has met at a barrier, have written; acquires what those that added before have released.
-__device__ __forceinline__ int atomic_add_acq_rel(int* counter, int x) {
-  int before;
-  asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], %2;"
-               : "=r"(before)
-               : "l"(counter), "r"(x)
-               : "memory");
-  return before;
-}
-
 /// Two e4m3 numbers, the first in the lower byte, as two __half in a register.
 __device__ __forceinline__ std::uint32_t half2_from_e4m3x2(std::uint16_t pair) {
   std::uint32_t r;

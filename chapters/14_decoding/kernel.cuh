@@ -216,18 +216,17 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         store_part<Tile>(workspace, slot, row, col, piece);
       });
       const Parts parts = Parts::of(share.division, share.first + done - place.tile, tiles);
-      int* counter = workspace.counters + parts.first_block;
       __syncthreads();  // the part is stored
-      if (threadIdx.x == 0) s.arrived = ptx::atomic_add_acq_rel(counter, 1);
+      const std::uint32_t last = parts.count - 1;
+      if (threadIdx.x == 0) s.arrived = ptx::atom_inc_acq_rel(workspace.counters + parts.first_block, last);
       __syncthreads();
-      if (s.arrived == parts.count - 1) {  // the other parts are stored too
+      if (s.arrived == last) {  // the other parts are stored too
         const auto part = [&](int i) { return parts.slot(i); };
         for (int n = threadIdx.x; n < unit.rows * (d / 4); n += Tile::kThreads) {
           const int row = n / (d / 4), col = n % (d / 4) * 4;
           store_result<d>(a, first_row + row, col,
                           merge_parts<kRows, d>(workspace, parts.count, part, row, col), scale);
         }
-        if (threadIdx.x == 0) *counter = 0;  // for the next call
       }
     }
     __syncthreads();  // nobody reads s.o any more

@@ -78,7 +78,7 @@ CacheMaps cache_maps(const DecodingAttention::Args& a) {
 
 inline Workspace workspace(const DecodingAttention::Args& a) {
   return {a.buffer<float>("part_o"), a.buffer<RowState>("part_state"),
-          a.buffers.contains("counters") ? a.buffer<int>("counters") : nullptr};
+          a.buffers.contains("counters") ? a.buffer<std::uint32_t>("counters") : nullptr};
 }
 
 // --- which tiles, how many blocks --------------------------------------------------------------------------
@@ -107,12 +107,12 @@ auto with_warp_tiles(int rows, const F& f) {
 /// The blocks of a kernel that run at the same time.
 template <class Tile>
 int room() {
-  int device = 0, per_multiprocessor = 0, reserved = 0;
+  constexpr int kReserved = 1024;  // CUDA's own share of a block's shared memory
+  int device = 0, per_multiprocessor = 0;
   FA_CUDA_CHECK(cudaGetDevice(&device));
   FA_CUDA_CHECK(
       cudaDeviceGetAttribute(&per_multiprocessor, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
-  FA_CUDA_CHECK(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device));
-  const int each = per_multiprocessor / int(sizeof(SharedTiles<Tile>) + std::size_t(reserved));
+  const int each = per_multiprocessor / (int(sizeof(SharedTiles<Tile>)) + kReserved);
   return multiprocessors() * std::max(1, std::min(each, 512 / Tile::kThreads));
 }
 

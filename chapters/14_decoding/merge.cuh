@@ -24,7 +24,8 @@ namespace fa::ch14 {
 struct Workspace {
   float* o;         ///< [slots][kRows][head_dim]
   RowState* state;  ///< [slots][kRows]
-  int* counters;    ///< [blocks], zeros before and after each call; for the kernels that merge on their own
+  std::uint32_t*
+      counters;  ///< [blocks], zeros before and after each call; for the kernels that merge on their own
 };
 
 /// Four columns of a row: O relative to m, and the row's state.

@@ -67,7 +67,7 @@ struct __align__(1024) SharedTiles {
   float o[Tile::kWorkers][Tile::kRows][Tile::kRowStride];  ///< of each worker, relative to its m
   RowState state[Tile::kWorkers][Tile::kRows];
   std::uint64_t full[Tile::kWorkers][Tile::kStages];  ///< mbarriers: a stage has landed
-  int arrived;                                        ///< parts that have been finished before this one
+  std::uint32_t arrived;                              ///< parts that have been finished before this one
 };
 
 /// Where element (row, col) of a tile of 16-bit elements lies: as TMA leaves it in a Stage.

@@ -127,6 +127,31 @@ __device__ __forceinline__ std::uint32_t atom_inc_acq_rel(std::uint32_t* counter
   return old;
 }
 
+/// A policy for lines of the L2 cache that are read once: they make room first. Devices before sm_80 have
+/// none.
+__device__ __forceinline__ std::uint64_t create_evict_first_policy() {
+#if __CUDA_ARCH__ >= 800
+  std::uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+#else
+  return 0;
+#endif
+}
+/// Loads 16 aligned bytes of global memory that are read once, and that nothing writes during the kernel:
+/// past the L1 cache, and with a policy for the L2 cache.
+__device__ __forceinline__ uint4 load_once(const void* from, std::uint64_t policy) {
+#if __CUDA_ARCH__ >= 800
+  uint4 x;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "l"(from), "l"(policy));
+  return x;
+#else
+  return *static_cast<const uint4*>(from);
+#endif
+}
+
 /// 2^x in one instruction, with a relative error of up to 2^-22; results below 2^-126 become 0.
 __device__ __forceinline__ float exp2_approx(float x) {
   float y;

@@ -42,7 +42,8 @@ enum class AccessKind : std::uint8_t {
   kOperation,
   kFence,
   kArrival,
-  kAsyncRead  ///< by an asynchronous operation; not in the log
+  kDependency,  ///< griddepcontrol: 1 for .wait, 0 for .launch_dependents
+  kAsyncRead    ///< by an asynchronous operation; not in the log
 };
 
 using LaneAddresses = std::array<std::uintptr_t, kWarpSize>;

@@ -119,6 +119,7 @@ void BlockRunner::begin_block(std::uint64_t linear, std::uint32_t number) {
   operations_.clear();
   arrived_.clear();
   arrivals_.clear();
+  dependencies_.clear();
   declared_.clear();
   clear_shared();
   global_shadow_.next_block();

@@ -152,6 +152,8 @@ class BlockRunner {
 
   int sync_threads(int value, const void* pc);
   void thread_fence(const void* pc);
+  /// @param waits  for the kernel before; otherwise the next one may begin
+  void note_dependency(bool waits, const void* pc);
   /// Whether an atomic operation of the thread that runs releases what its block has done: after a
   /// __threadfence(), of this thread or of all, and at most one __syncthreads() since.
   bool releases() const { return current_->fence_epoch != 0 && current_->fence_epoch + 1 >= epoch_; }
@@ -454,6 +456,9 @@ class BlockRunner {
   void process_arrivals(const WarpAccess& access, int warp);
   void process_arrival(Arrival&& arrival, int thread);
   std::size_t latest_arrival(const Actor& actor, int lane) const;
+  void process_dependency(bool waits, int thread);
+  bool comes_after(const Actor& actor, int lane, const Moment& moment) const;
+  void check_unfinished(std::uintptr_t offset, Use use, int lane, const Actor& actor);
   void count_global(const WarpAccess& access, const Pattern& pattern);
   void count_shared(const WarpAccess& access, const Pattern& pattern);
   Actor actor_of(InstructionKey key, int warp);
@@ -720,8 +725,9 @@ class BlockRunner {
   std::vector<RemoteUse> remote_uses_;             ///< of this one's memory
   std::vector<SourceUse> source_uses_;             ///< of this one's memory, by its own copies
   GlobalShadow global_shadow_;
-  std::vector<Arrival> arrived_;   ///< in the log
-  std::vector<Arrival> arrivals_;  ///< of this block
+  std::vector<Arrival> arrived_;      ///< in the log
+  std::vector<Arrival> arrivals_;     ///< of this block
+  std::vector<Moment> dependencies_;  ///< its waits for the kernel before
 
   // Asynchronous operations. Most kernels have none, and then all this stays empty.
   bool has_clocks_ = false;            ///< this block does have some

@@ -22,6 +22,13 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
   if (record_ != nullptr) [[unlikely]]
     settle_defects_before(log_.number_of(access), warp);
   if (key.kind() == AccessKind::kOperation) return process_operations(access, warp);
+  if (key.kind() == AccessKind::kDependency) {
+    for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+      const int lane = std::countr_zero(rest);
+      process_dependency(access.addresses[lane] != 0, warp * kWarpSize + lane);
+    }
+    return;
+  }
   if (key.kind() == AccessKind::kArrival) return process_arrivals(access, warp);
   if (key.kind() == AccessKind::kFence) return process_fence(key, access.lanes, warp);
   if (key.kind() >= AccessKind::kCopyCommit) return process_note(access, warp);
@@ -63,8 +70,9 @@ void BlockRunner::process_fence(InstructionKey key, std::uint32_t lanes, int war
   // barrier.
   if (arrivals_.empty()) return;
   Arrival& latest = arrivals_.back();
-  const bool is_own = latest.thread / kWarpSize == warp && (lanes >> latest.thread % kWarpSize & 1) != 0;
-  if (latest.epoch == epoch_ ? is_own : !is_own && latest.epoch + 1 == epoch_) latest.acquires = true;
+  const auto [thread, epoch, tick] = latest.when;
+  const bool is_own = thread / kWarpSize == warp && (lanes >> thread % kWarpSize & 1) != 0;
+  if (epoch == epoch_ ? is_own : !is_own && epoch + 1 == epoch_) latest.acquires = true;
   arena_.grid_order().set(User::make(number_, rank_ * kMaxThreads, 0), arrivals_);
 }
 
@@ -90,9 +98,7 @@ void BlockRunner::process_arrivals(const WarpAccess& access, int warp) {
 void BlockRunner::process_arrival(Arrival&& arrival, int thread) {
   const int warp = thread / kWarpSize, lane = thread % kWarpSize;
   const Actor actor = actor_of(InstructionKey::make(arrival.pc, 4, AccessKind::kRead, Space::kGlobal), warp);
-  arrival.thread = thread;
-  arrival.epoch = epoch_;
-  arrival.tick = warps_[warp].clock.tick;
+  arrival.when = {thread, epoch_, warps_[warp].clock.tick};
   arrival.known = latest_arrival(actor, lane);
   global_shadow_.for_each_page([&](std::uintptr_t begin, RaceShadow& page) {
     for (std::size_t offset = 0; offset < GlobalShadow::kPageBytes; offset += 4) {
@@ -110,10 +116,57 @@ void BlockRunner::process_arrival(Arrival&& arrival, int thread) {
 std::size_t BlockRunner::latest_arrival(const Actor& actor, int lane) const {
   std::size_t number = arrivals_.size();
   for (; number != 0; --number) {
-    const Arrival& a = arrivals_[number - 1];
-    if (a.epoch != epoch_ || actor.comes_after(lane, std::uint16_t(a.thread), a.tick)) break;
+    if (comes_after(actor, lane, arrivals_[number - 1].when)) break;
   }
   return number;
+}
+
+bool BlockRunner::comes_after(const Actor& actor, int lane, const Moment& moment) const {
+  return moment.epoch != epoch_ || actor.comes_after(lane, std::uint16_t(moment.thread), moment.tick);
+}
+
+void BlockRunner::note_dependency(bool waits, const void* pc) {
+  if (launch_->unfinished_from == 0) return;
+  if (debugging_) {
+    const OutsideKernel outside;
+    return process_dependency(waits, current_->linear);
+  }
+  const InstructionKey key = InstructionKey::make(pc, 0, AccessKind::kDependency, Space::kGlobal);
+  while (!log_.append(key, current_->loops, waits)) suspend();
+}
+
+void BlockRunner::process_dependency(bool waits, int thread) {
+  GridOrder& order = arena_.grid_order();
+  if (waits) {
+    if (dependencies_.empty()) order.note_wait();
+    dependencies_.push_back({thread, epoch_, warps_[thread / kWarpSize].clock.tick});
+  } else if (dependencies_.empty()) {
+    order.note_early_trigger();
+  }
+}
+
+/// A use of bytes, part or all of one word: kernels that may not have ended yet must not be in conflict with
+/// it.
+void BlockRunner::check_unfinished(std::uintptr_t offset, Use use, int lane, const Actor& actor) {
+  if (std::any_of(dependencies_.begin(), dependencies_.end(),
+                  [&](const Moment& wait) { return comes_after(actor, lane, wait); }))
+    return;
+  const auto rival = arena_.grid_races().earlier_use(offset, use, launch_->unfinished_from);
+  if (!rival) return;
+  constexpr AccessKind kKinds[] = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAtomic};
+  const FindingKey key{.kind = DefectKind::kRace,
+                       .pc = pc_of_site(actor.site),
+                       .rival_pc = pc_of_site(rival->second.site()),
+                       .access = kKinds[int(use)],
+                       .rival_access = kKinds[int(rival->first)],
+                       .bytes = 4};
+  found(key, [&](Example& e) {
+    fill(e, actor.warp * kWarpSize + lane, Space::kGlobal, arena_base_ + offset);
+    e.of_operations = true;
+    e.reason = {
+        "the kernel before may still be running: no cudaGridDependencySynchronize() comes before this " +
+        gpusim::name_of(use)};
+  });
 }
 
 void BlockRunner::count_global(const WarpAccess& access, const Pattern& pattern) {
@@ -245,6 +298,8 @@ void BlockRunner::record_use(std::uintptr_t offset, std::size_t bytes, int lane,
                   : actor.kind == AccessKind::kWrite ? Use::kWrite
                                                      : Use::kAtomic;
   const User user = User::make(number_, rank_ * kMaxThreads + actor.warp * kWarpSize + lane, actor.site);
+  if (launch_->unfinished_from != 0) [[unlikely]]
+    check_unfinished(offset, use, lane, actor);
   GridRaces& races = arena_.grid_races();
   const std::size_t known = tally.suspects.size();
   races.record(offset, bytes, use, user, tally.suspects);

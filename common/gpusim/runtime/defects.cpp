@@ -26,7 +26,8 @@ const char* verb(AccessKind kind) {
     case AccessKind::kCopyWait:
     case AccessKind::kOperation:
     case AccessKind::kFence:
-    case AccessKind::kArrival: break;
+    case AccessKind::kArrival:
+    case AccessKind::kDependency: break;
   }
   return "?";
 }
@@ -89,19 +90,20 @@ std::string how_to_order_blocks(const FindingKey& key, const Example& e, const L
   return "blocks are not ordered: no block waits for another; read in a second kernel what this one writes";
 }
 
-std::string describe_race_of_streams(const FindingKey& key, const Example& e, const LineOf& line_of) {
+std::string describe_race_of_operations(const FindingKey& key, const Example& e, const LineOf& line_of,
+                                        const std::string& reason) {
   const auto side = [&](AccessKind kind, std::uintptr_t pc, const std::string& routine) {
     return std::string(verb(kind)) + " access by " +
            (routine.empty() ? "a kernel at " + line_of(pc).text : routine + "()");
   };
   return "Race reported between " + side(key.rival_access, key.rival_pc, e.rival_routine) + " and " +
-         side(key.access, key.pc, e.routine) + "\n    global memory, " + e.place +
-         ": they are in two streams, and neither waits for an event of the other";
+         side(key.access, key.pc, e.routine) + "\n    global memory, " + e.place + ": " +
+         (reason.empty() ? "they are in two streams, and neither waits for an event of the other" : reason);
 }
 
 std::string describe_race(const FindingKey& key, const Example& e, const LineOf& line_of,
                           const std::string& reason) {
-  if (e.of_streams) return describe_race_of_streams(key, e, line_of);
+  if (e.of_operations) return describe_race_of_operations(key, e, line_of, reason);
   std::ostringstream out;
   // Print the access first that a reader would name first: the write, or the earlier of two.
   const bool rival_first = key.rival_access != AccessKind::kRead;

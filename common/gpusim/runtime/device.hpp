@@ -56,6 +56,10 @@ int lane();
 
 /// __threadfence(). It orders the accesses of this thread, and waits for no other.
 void thread_fence();
+/// griddepcontrol.wait and .launch_dependents. Here each kernel begins when the one before it has ended; what
+/// may go wrong if it begins earlier is reported.
+void depend_on_kernel_before();
+void let_next_kernel_begin();
 /// Ends the thread, and reports it.
 [[noreturn]] void trap();
 /// Whether this is an address in the shared memory of this block.
@@ -144,6 +148,10 @@ struct Launch {
   std::initializer_list<std::int64_t> parameters;  ///< the arguments; 0 for those that are no integers
   std::size_t argument_bytes = 0;                  ///< at `arguments`
   Index cluster = {0, 0, 0};  ///< blocks in each direction; 0: the launch has no clusters
+  const void* stream = nullptr;
+  bool overlaps = false;  ///< it may begin before the kernel before it in the stream has ended
+  /// The blocks from this number on may not have ended when it begins; 0: all have.
+  std::uint32_t unfinished_from = 0;
 };
 /// The most static shared memory of a kernel: ptxas refuses more.
 inline constexpr std::size_t kMostStaticShared = 48 * 1024;

@@ -6,13 +6,10 @@
 #include "gpusim/runtime/access.hpp"
 
 namespace gpusim {
-namespace {
 
 std::string name_of(Use use) {
   return use == Use::kRead ? "read" : use == Use::kWrite ? "write" : "atomic operation";
 }
-
-}  // namespace
 
 GridOrder::Key GridOrder::key(const User& user) { return {user.block(), user.thread() / kMaxThreads}; }
 

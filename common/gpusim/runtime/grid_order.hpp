@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,15 +19,22 @@
 
 namespace gpusim {
 
+/// "read", "write", "atomic operation".
+std::string name_of(Use use);
+
+/// When a thread has done something, as of the log.
+struct Moment {
+  int thread = 0;
+  std::uint32_t epoch = 0, tick = 0;
+};
+
 /// An atomic operation in global memory that releases: it is acq_rel, or follows a __threadfence().
 struct Arrival {
   std::uintptr_t counter = 0;  ///< offset in the arena
   std::uint64_t position = 0;  ///< in the order in which the device has carried them out
   const void* pc = nullptr;
   bool acquires = false;  ///< it is acq_rel, or a __threadfence() follows it
-  // As of the log:
-  int thread = 0;
-  std::uint32_t epoch = 0, tick = 0;
+  Moment when;
   std::size_t known = 0;  ///< how many arrivals of its block it comes after (see Stamp)
   std::vector<std::uintptr_t>
       unreleased;  ///< words that its block has written, but no barrier orders before it
@@ -62,9 +70,18 @@ class GridOrder {
   /// that may be empty. Nothing if they are ordered.
   std::optional<std::vector<Piece>> why_not(const GridRace& race) const;
 
+  /// A block waits for the kernel before, for the first time.
+  void note_wait() { ++waited_; }
+  /// A thread lets the next kernel begin before its block has waited.
+  void note_early_trigger() { has_early_trigger_ = true; }
+  /// Whether all blocks have waited before they have let the next kernel begin.
+  bool has_waited(std::uint64_t blocks) const { return waited_ == blocks && !has_early_trigger_; }
+
   /// Before a launch.
   void begin(std::uint32_t first_block) {
     first_block_ = first_block;
+    waited_ = 0;
+    has_early_trigger_ = false;
     arrivals_.clear();
   }
   void forget_all() const {
@@ -92,6 +109,8 @@ class GridOrder {
   std::mutex mutex_;
   std::uint64_t position_ = 0;
   std::uint32_t first_block_ = 1;
+  std::atomic<std::uint64_t> waited_{0};  ///< blocks
+  std::atomic<bool> has_early_trigger_{false};
   std::map<Key, std::vector<Arrival>> arrivals_;
   Reserved<std::atomic<std::uint64_t>> reads_, writes_;  ///< Stamp::bits(), by word, of the latest user
 };

@@ -51,6 +51,11 @@ GPUSIM_INLINE std::uint32_t atom_inc_acq_rel(std::uint32_t* counter, std::uint32
       counter, last, [](std::uint32_t old, std::uint32_t most) { return old >= most ? 0 : old + 1; });
 }
 
+/// createpolicy.fractional.L2::evict_first: there is no cache here.
+GPUSIM_INLINE std::uint64_t create_evict_first_policy() { return 0; }
+/// ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32
+GPUSIM_INLINE uint4 load_once(const void* from, std::uint64_t) { return *static_cast<const uint4*>(from); }
+
 /// ex2.approx.ftz.f32
 GPUSIM_INLINE float exp2_approx(float x) { return __builtin_exp2f(x); }
 
