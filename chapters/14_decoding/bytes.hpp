@@ -72,8 +72,7 @@ Traffic decoding_traffic(const DecodingShape& shape, const Work& work) {
 
   // Of all heads: keys that are read; page numbers; rows of Q, once for each block; rows of parts; blocks
   // that have a share of a head, and those that share one with others.
-  std::int64_t keys = 0, pages = 0, rows_of_shares = 0, rows_of_parts = 0, shares = 0, arrivals = 0,
-               merges = 0;
+  std::int64_t keys = 0, pages = 0, rows_of_shares = 0, rows_of_parts = 0, shares = 0, arrivals = 0;
   int first = 0;
   for (int batch = 0; batch < of.batch; ++batch) {
     const int length = of.length(batch), tiles_of_head = of.of_length(length);
@@ -96,7 +95,6 @@ Traffic decoding_traffic(const DecodingShape& shape, const Work& work) {
       if (!leaves_parts) continue;
       rows_of_parts += of_head * rows;
       arrivals += of_head;
-      ++merges;
     }
   }
 
@@ -115,7 +113,7 @@ Traffic decoding_traffic(const DecodingShape& shape, const Work& work) {
                         .write_bytes = rows_of_parts * 8};
   }
   if (work.keys == Divided::kMerged)
-    to["counters"] = {.read_bytes = 4 * arrivals, .write_bytes = 4 * (arrivals + merges)};
+    to["counters"] = {.read_bytes = 4 * arrivals, .write_bytes = 4 * arrivals};
   if (shape.key_lengths) {
     to["key_lengths"] = balances
                             ? TensorTraffic{.read_bytes = of.blocks * kWarps * of.batch * 4, .at_least = true}
