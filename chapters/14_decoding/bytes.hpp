@@ -20,7 +20,8 @@ enum class Divided {
   kWhole,     ///< a block has them all
   kSplits,    ///< as many parts for each head, and a second kernel
   kBalanced,  ///< parts wherever a block's share ends, and a second kernel
-  kMerged     ///< the same, and the last block to finish merges
+  kMerged,    ///< the same, and the last block to finish merges
+  kFastest    ///< kMerged or kBalanced: see merges_itself()
 };
 
 /// How tiles of keys reach the chip.

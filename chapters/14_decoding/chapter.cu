@@ -61,14 +61,15 @@ auto with_work(const Shape& shape, const F& f) {
     a.batch = int(shape.batch), a.kv_heads = int(heads), a.rows = int(shape.heads / heads * shape.seq_q);
     a.seq_q = int(shape.seq_q), a.seq_k = int(shape.seq_k);
     return Step::Tiles::template with<T, d>(a.rows, [&]<class Tile>(std::type_identity<Tile> tile) {
-      Work work = {.keys = Step::kKeys,
+      constexpr Divided kFastest = merges_itself<Tile>() ? Divided::kMerged : Divided::kBalanced;
+      Work work = {.keys = Step::kKeys == Divided::kFastest ? kFastest : Step::kKeys,
                    .copies = Step::kCopies,
                    .granules = granules_of<Tile>(a, 0),
                    .rows = a.rows,
                    .heads = a.kv_heads};
       const int splits = int(shape.splits.value_or(0));
       if (Step::kKeys == Divided::kSplits) work.splits = splits_of<Tile>(work.granules, splits);
-      if (Step::kKeys == Divided::kBalanced || Step::kKeys == Divided::kMerged)
+      if (work.keys == Divided::kBalanced || work.keys == Divided::kMerged)
         work.granules = balanced_granules<Tile>(a, splits);
       return f(tile, work);
     });
@@ -95,7 +96,7 @@ std::vector<TensorSpec> workspace_of(const Shape& shape) {
     const std::int64_t slots = slots_of(work);
     std::vector<TensorSpec> specs = {{.name = "part_o", .shape = {slots, Tile::kRows, Tile::kHeadDim}},
                                      {.name = "part_state", .shape = {slots, Tile::kRows, 2}}};
-    if (Step::kKeys == Divided::kMerged)
+    if (work.keys == Divided::kMerged)
       specs.push_back({.name = "counters", .shape = {work.granules.blocks}, .dtype = DType::kInt32});
     return specs;
   });
@@ -142,11 +143,12 @@ Variant<DecodingAttention> variant(const char* name, const char* summary,
                                                                  .exactly = kOfHopper};
                                             },
                                         .workspace = workspace_of<Step>};
-  if (Step::kKeys == Divided::kMerged) {
+  if (Step::kKeys == Divided::kMerged || Step::kKeys == Divided::kFastest) {
     variant.before = [](const Args& args, cudaStream_t stream) {
       select<Sizes>(args.dtype, args.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
         const Decoding<T> a = decoding<T>(args);
         Step::Tiles::template with<T, d>(a.rows, [&]<class Tile>(std::type_identity<Tile>) {
+          if (!args.buffers.contains("counters")) return;
           zero_counters(args, stream, std::size_t(balanced_granules<Tile>(a, args.splits).blocks));
         });
       });
@@ -182,10 +184,10 @@ AnyChapter describe_chapter() {
           variant<Step<Tma, Divided::kMerged, Copies::kByTma>>(
               "one_kernel", "the last block to finish a head merges its parts: no second kernel",
               launch_one_kernel, {}),
-          variant<Step<Tma, Divided::kMerged, Copies::kByTma>>(
+          variant<Step<Tma, Divided::kFastest, Copies::kByTma>>(
               "paged", "one_kernel on a cache in pages, found through a table", launch_paged,
               {.pages = true}),
-          variant<Step<OfWarps<Fp8Tiles>, Divided::kMerged, Copies::kByTma>>(
+          variant<Step<OfWarps<Fp8Tiles>, Divided::kFastest, Copies::kByTma>>(
               "fp8_cache", "one_kernel on a cache of e4m3, half as many bytes", launch_fp8_cache,
               {.pages = true, .fp8 = true, .only_fp8 = true}),
           variant<Step<OfWarps<CpAsync>, Divided::kMerged, Copies::kByLanes>>(

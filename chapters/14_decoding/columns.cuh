@@ -21,7 +21,6 @@
 #include "device/ptx.cuh"
 #include "device/reduce.cuh"
 #include "device/tensor_core.cuh"
-#include "instructions.cuh"
 #include "tiles.cuh"
 
 namespace fa::ch14 {

@@ -8,10 +8,12 @@
 #pragma once
 
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "columns.cuh"
 #include "decoding.cuh"
@@ -19,7 +21,6 @@
 #include "device/hopper.cuh"
 #include "device/ptx.cuh"
 #include "device/tensor_core.cuh"
-#include "instructions.cuh"
 #include "tiles.cuh"
 
 namespace fa::ch14 {
@@ -32,6 +33,14 @@ __device__ __forceinline__ int chunk_offset(int row, int chunk) {
   } else {
     return row * 64 + (chunk ^ row / 2 % 4) * 16;
   }
+}
+
+/// The two e4m3 numbers in the lower half of a register as two __half, the first in the lower half again.
+__device__ __forceinline__ std::uint32_t half2_from_fp8(std::uint32_t pair) {
+  const __half2_raw halves = __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t(pair), __NV_E4M3);
+  std::uint32_t bits;
+  memcpy(&bits, &halves, sizeof bits);
+  return bits;
 }
 
 /// A warp at work on a unit of an fp8 cache. Lane 4 * g + t.
@@ -120,10 +129,8 @@ struct Fp8Warp {
                                          {lower.x, lower.y, lower.z, lower.w}};
 #pragma unroll
       for (int w = 0; w < 4; ++w) {
-        const std::uint32_t k[4] = {ptx::half2_from_e4m3x2(std::uint16_t(words[0][w])),
-                                    ptx::half2_from_e4m3x2(std::uint16_t(words[1][w])),
-                                    ptx::half2_from_e4m3x2(std::uint16_t(words[0][w] >> 16)),
-                                    ptx::half2_from_e4m3x2(std::uint16_t(words[1][w] >> 16))};
+        const std::uint32_t k[4] = {half2_from_fp8(words[0][w]), half2_from_fp8(words[1][w]),
+                                    half2_from_fp8(words[0][w] >> 16), half2_from_fp8(words[1][w] >> 16)};
 #pragma unroll
         for (int ni = 0; ni < kN; ++ni) mma<__half>(rS[ni], k, q[4 * j + w][ni]);
       }
@@ -171,8 +178,7 @@ struct Fp8Warp {
         for (int column = 0; column < 2; ++column) {
           std::uint32_t v[4];
 #pragma unroll
-          for (int i = 0; i < 4; ++i)
-            v[i] = ptx::half2_from_e4m3x2(std::uint16_t(column == 0 ? pairs[i] : pairs[i] >> 16));
+          for (int i = 0; i < 4; ++i) v[i] = half2_from_fp8(column == 0 ? pairs[i] : pairs[i] >> 16);
 #pragma unroll
           for (int ni = 0; ni < kN; ++ni) mma<__half>(acc.o[4 * w + 2 * two + column][ni], v, p[ni]);
         }

@@ -16,9 +16,9 @@ void launch_fp8_cache(const DecodingAttention::Args& args, cudaStream_t stream) 
     with_warp_tiles<d, Fp8Tiles<T, d>::template Tile>(
         decoding<T>(args).rows, [&]<class Tile>(std::type_identity<Tile>) {
           if (args.block_table == nullptr) {
-            launch_merging<Tile, Ring>(args, Contiguous{cache_maps<Tile>(args)}, stream);
+            launch_fastest<Tile>(args, Contiguous{cache_maps<Tile>(args)}, stream);
           } else {
-            launch_merging<Tile, Ring>(args, paged_cache<Tile>(args), stream);
+            launch_fastest<Tile>(args, paged_cache<Tile>(args), stream);
           }
         });
   });

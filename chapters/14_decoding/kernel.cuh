@@ -30,6 +30,15 @@
 
 namespace fa::ch14 {
 
+/// Programmatic dependent launch: if the launch allows it, this kernel has begun while the one before it in
+/// the stream still ran. Waits until that has ended, and lets the next one begin as blocks of this one end.
+__device__ __forceinline__ void begin_early() {
+#if defined(GPUSIM) || __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
 /// The tiles of a worker among `tiles` of its block.
 template <class Tile>
 __device__ __forceinline__ int tiles_of_worker(int tiles) {
@@ -62,6 +71,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
   declare_members(s);
+  begin_early();
   const int head = blockIdx.x / splits, split = blockIdx.x % splits;
   const int batch = head / granules.heads, length = a.length(batch);
   const int tiles = granules.of_length(length);
@@ -92,6 +102,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 template <int kRows, int d, class T>
 __global__ void __launch_bounds__(128)
     merge_splits(Decoding<T> a, Granules granules, Workspace workspace, int splits) {
+  begin_early();
   constexpr int kBlocks = (kRows * d / 4 + 127) / 128;
   const int head = blockIdx.x / kBlocks;
   const int n = blockIdx.x % kBlocks * 128 + threadIdx.x, row = n / (d / 4), col = n % (d / 4) * 4;
@@ -115,6 +126,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
   declare_members(s);
+  begin_early();
   const Share share = share_of(granules, blockIdx.x);
   const int count = share.end - share.first;
   auto ring = start_ring<Tile, Ring>(s, cache, granules, granules.heads / a.kv_heads, share.place, count);
@@ -157,6 +169,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 ///   HBM     reads the parts, writes O and LSE of the heads that have several
 template <int kRows, int d, class T>
 __global__ void __launch_bounds__(128) merge_balanced(Decoding<T> a, Granules granules, Workspace workspace) {
+  begin_early();
   constexpr int kBlocks = (kRows * d / 4 + 127) / 128;
   const int head = blockIdx.x / kBlocks % granules.heads, batch = blockIdx.x / kBlocks / granules.heads;
   const int tiles = granules.of_length(a.length(batch));
@@ -187,6 +200,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
   declare_members(s);
+  begin_early();
   const Share share = share_of(granules, blockIdx.x);
   const int count = share.end - share.first;
   auto ring = start_ring<Tile, Ring>(s, cache, granules, granules.heads / a.kv_heads, share.place, count);

@@ -86,6 +86,12 @@ inline Workspace workspace(const DecodingAttention::Args& a) {
 /// The rows of Q of a warp's tile: 8, or 16 if registers have room for them.
 constexpr int warp_rows(int rows, int d) { return rows <= 8 || d == 256 ? 8 : 16; }
 
+/// Whether the last block to finish merges the parts in launch_fastest().
+template <class Tile>
+constexpr bool merges_itself() {
+  return Tile::kRows <= 16;
+}
+
 /// Calls f with the tiles for so many rows: of warps, and beyond what these can take at once of warpgroups.
 template <class T, int d, class F>
 auto with_tiles_of_rows(int rows, const F& f) {
@@ -158,6 +164,19 @@ struct Fp8Tiles {
   using Tile = WarpTile<T, Fp8, d, kRows>;
 };
 
+/// launch(), but the kernel may begin while the one before it in the stream still runs: see begin_early().
+template <class... Params, class... Args>
+void launch_early(void (*kernel)(Params...), dim3 grid, dim3 block, std::size_t shared_bytes,
+                  cudaStream_t stream, Args&&... args) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = launch_config(kernel, grid, block, shared_bytes, stream);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  FA_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...));
+}
+
 /// one_kernel_decoding() with a ring and a cache.
 template <class Tile, template <class, class> class Ring, class Cache>
 void launch_merging(const DecodingAttention::Args& args, const Cache& cache, cudaStream_t stream) {
@@ -165,6 +184,26 @@ void launch_merging(const DecodingAttention::Args& args, const Cache& cache, cud
   const Granules granules = balanced_granules<Tile>(a, args.splits);
   launch(one_kernel_decoding<Tile, Ring, Cache>, unsigned(granules.blocks), Tile::kThreads,
          sizeof(SharedTiles<Tile>), stream, a, granules, cache, workspace(args));
+}
+
+/// The fastest schedule of each tile, with launches that begin early. One block takes long to merge the parts
+/// of 64 rows, while the others are idle: a second kernel is faster then.
+template <class Tile, class Cache>
+void launch_fastest(const DecodingAttention::Args& args, const Cache& cache, cudaStream_t stream) {
+  using T = typename Tile::T;
+  const auto a = decoding<T>(args);
+  const Granules granules = balanced_granules<Tile>(a, args.splits);
+  if constexpr (merges_itself<Tile>()) {
+    launch_early(one_kernel_decoding<Tile, Ring, Cache>, unsigned(granules.blocks), Tile::kThreads,
+                 sizeof(SharedTiles<Tile>), stream, a, granules, cache, workspace(args));
+  } else {
+    launch_early(balanced_decoding<Tile, Ring, Cache>, unsigned(granules.blocks), Tile::kThreads,
+                 sizeof(SharedTiles<Tile>), stream, a, granules, cache, workspace(args));
+    launch_early(
+        merge_balanced<Tile::kRows, Tile::kHeadDim, T>,
+        unsigned(granules.batch * granules.heads) * blocks_for(Tile::kRows * Tile::kHeadDim / 4, 128), 128, 0,
+        stream, a, granules, workspace(args));
+  }
 }
 
 /// The cache of a call with a block table.

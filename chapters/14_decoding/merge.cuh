@@ -101,7 +101,7 @@ __device__ __forceinline__ void store_part(const Workspace& to, int slot, int ro
 template <int kRows, int d, class Slot>
 __device__ __forceinline__ Piece merge_parts(const Workspace& from, int count, const Slot& slot, int row,
                                              int col) {
-  constexpr int kAtOnce = 8;
+  constexpr int kAtOnce = 16;
   Piece all;
   for (int first = 0; first < count; first += kAtOnce) {
     Piece parts[kAtOnce];

@@ -20,10 +20,13 @@ void launch_one_kernel(const DecodingAttention::Args& args, cudaStream_t stream)
 }
 
 void launch_paged(const DecodingAttention::Args& args, cudaStream_t stream) {
-  if (args.block_table == nullptr) return launch_one_kernel(args, stream);
   select<Sizes>(args.dtype, args.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
     with_tiles_of_rows<T, d>(decoding<T>(args).rows, [&]<class Tile>(std::type_identity<Tile>) {
-      launch_merging<Tile, Ring>(args, paged_cache<Tile>(args), stream);
+      if (args.block_table == nullptr) {
+        launch_fastest<Tile>(args, Contiguous{cache_maps<Tile>(args)}, stream);
+      } else {
+        launch_fastest<Tile>(args, paged_cache<Tile>(args), stream);
+      }
     });
   });
 }

@@ -2,8 +2,8 @@
 /// The plan: which block multiplies which keys. Kernels and formulas use the same functions.
 ///
 /// The keys of a head are divided into granules, the tiles of a warp or of a warpgroup. Granules are numbered
-/// through all heads of the first sequence, then through those of the second, and so on. Block i of n has
-/// granules i * total / n to (i + 1) * total / n - 1: all blocks have the same number, give or take one.
+/// through all heads of the first sequence, then through those of the second, and so on. Neighbouring
+/// granules have the same block, and all blocks have the same number of them, give or take one.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -29,18 +29,21 @@ struct Granules {
   __host__ __device__ int of_length(int length) const { return (length + keys - 1) / keys; }
 };
 
-/// How `total` granules are divided among `blocks`, each of which has at least one.
+/// How granules are divided among `blocks`, each of which has at least one: the first `longer` blocks have
+/// `each` + 1 granules, the others `each`.
 struct Division {
-  int total, blocks;
+  int blocks, each, longer;
 
-  __host__ __device__ static Division of(int total, int blocks) {
-    return {total, total < blocks ? total : blocks};
+  __host__ __device__ static Division of(int total, int at_most) {
+    const int blocks = total < at_most ? total : at_most, each = blocks == 0 ? 0 : total / blocks;
+    return {blocks, each, total - each * blocks};
   }
   /// The first granule of a block.
-  __host__ __device__ int first(int block) const { return int(std::int64_t(block) * total / blocks); }
-  /// The block that has a granule: the last one whose first is not greater.
+  __host__ __device__ int first(int block) const { return block * each + (block < longer ? block : longer); }
+  /// The block that has a granule.
   __host__ __device__ int block_of(int granule) const {
-    return int(((std::int64_t(granule) + 1) * blocks - 1) / total);
+    const int of_longer = longer * (each + 1);  // granules of the longer blocks
+    return granule < of_longer ? granule / (each + 1) : longer + (granule - of_longer) / each;
   }
 };
 
@@ -63,7 +66,7 @@ struct Place {
   }
 };
 
-/// The share of a block: granules first to end - 1 of `division.total`, beginning at a place.
+/// The share of a block: granules first to end - 1, beginning at a place.
 struct Share {
   Division division;
   int block, first, end;
