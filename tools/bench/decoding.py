@@ -3,7 +3,7 @@
     python3 -m tools.bench.decoding [--groups shapes,steps,..] [--shapes a,b,..] [--peers] [--rounds R]
     [--json FILE]
 
-    shapes  seven problems of one to 16 queries, a to g: one_kernel, and ampere
+    shapes  seven problems of one to 16 queries, a to g: one_kernel, paged and ampere
     steps   all variants on a and b
     pages   a and b with pages of 16, 64 and 256 tokens, in random order
     ragged  64 lengths up to 95,000 and one of 100,000 beside 15 of 1000, in pages of 64 tokens; and the same
@@ -66,7 +66,7 @@ class Case:
     fp8: bool = False
     lengths: tuple[int, ...] = ()
     splits: tuple[int, ...] = ()  # to time besides the model's
-    variants: tuple[str, ...] = ("one_kernel", "ampere")
+    variants: tuple[str, ...] = ("one_kernel", "paged", "ampere")
 
     @property
     def tokens(self) -> int:
@@ -121,7 +121,7 @@ def cases(group: str, names: list[str]) -> list[Case]:
     if group == "steps":
         return [replace(shape, variants=STEPS) for shape in first]
     if group == "pages":
-        contiguous = [replace(shape, variants=("one_kernel", "ampere")) for shape in first]
+        contiguous = [replace(shape, variants=PAGED) for shape in first]
         paged = [replace(s, page_size=p, variants=PAGED) for s in first for p in (256, 64, 16)]
         return contiguous + paged
     if group == "fp8":
