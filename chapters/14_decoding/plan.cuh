@@ -14,6 +14,16 @@
 
 namespace fa::ch14 {
 
+/// Programmatic dependent launch: if the launch allows it, this kernel has begun while the one before it in
+/// the stream still ran. Waits until that has ended, and lets the next one begin as blocks of this one end.
+/// What the one before may have written is read afterwards.
+__device__ __forceinline__ void begin_early() {
+#if defined(GPUSIM) || __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
 /// The granules of a call and the blocks that share them.
 struct Granules {
   const std::int32_t* key_lengths;  ///< [batch]; null: seq_k each

@@ -58,6 +58,10 @@ class Ring {
         left_(tiles) {
     const int boxes = Tile::kKeys / cache.box_keys;
     copies_ = int(threadIdx.x) % Tile::kWorkerThreads < boxes;
+    if (threadIdx.x == 0) {
+      ptx::prefetch_tensor_map(&cache.k);
+      ptx::prefetch_tensor_map(&cache.v);
+    }
     if (threadIdx.x % Tile::kWorkerThreads == 0) {
       for (int stage = 0; stage < Tile::kStages; ++stage) ptx::mbarrier_init(&full(stage), boxes);
       ptx::fence_mbarrier_init();
@@ -65,10 +69,14 @@ class Ring {
     __syncwarp();  // the first lanes start copies
   }
 
-  /// Starts the copies to all stages.
-  __device__ __forceinline__ void fill() {
+  /// Starts the copies to all stages. Those with any of the last `new_keys` keys of a sequence wait for the
+  /// kernel before this one.
+  __device__ __forceinline__ void fill(int new_keys) {
     look_up();
-    for (int stage = 0; stage < Tile::kStages; ++stage) start(stage);
+    for (int stage = 0; stage < Tile::kStages; ++stage) {
+      if ((place_.tile + 1) * Tile::kKeys > place_.length - new_keys) begin_early();
+      start(stage);
+    }
   }
 
   /// Waits for the next tile, and returns its stage.
