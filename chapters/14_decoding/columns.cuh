@@ -202,6 +202,7 @@ __device__ __forceinline__ void zero_after(Stage<Tile>& s, int valid) {
       reinterpret_cast<uint4*>(s.v)[n] = make_uint4(0, 0, 0, 0);
     }
   }
+  __syncwarp();                                          // lanes have stored different numbers of chunks
   if constexpr (Tile::kByTma) ptx::fence_proxy_async();  // before wgmma reads zeros, or TMA overwrites them
 }
 
