@@ -76,7 +76,6 @@ class CpAsyncRing {
   }
 
   __device__ __forceinline__ void fill(int) {
-    begin_early();
     look_up();
     for (int stage = 0; stage < Tile::kStages; ++stage) start(stage);
   }

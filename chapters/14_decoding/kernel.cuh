@@ -51,7 +51,7 @@ __device__ __forceinline__ Ring<Tile, Cache> start_ring(SharedTiles<Tile>& s, co
   if (own > 0) place.advance(granules, worker_index<Tile>());
   Ring<Tile, Cache> ring(s, cache, granules, row_tiles, place, own);
   ring.fill(new_keys);
-  begin_early();
+  begin_early<Tile::kByTma>();
   __syncthreads();  // all barriers are initialised
   return ring;
 }
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
   declare_members(s);
-  if (granules.key_lengths != nullptr) begin_early();
+  if (granules.key_lengths != nullptr) begin_early<Tile::kByTma>();
   const int head = blockIdx.x / splits, split = blockIdx.x % splits;
   const int batch = head / granules.heads, length = a.length(batch);
   const int tiles = granules.of_length(length);
@@ -99,7 +99,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 template <int kRows, int d, class T>
 __global__ void __launch_bounds__(128)
     merge_splits(Decoding<T> a, Granules granules, Workspace workspace, int splits) {
-  begin_early();
   constexpr int kBlocks = (kRows * d / 4 + 127) / 128;
   const int head = blockIdx.x / kBlocks;
   const int n = blockIdx.x % kBlocks * 128 + threadIdx.x, row = n / (d / 4), col = n % (d / 4) * 4;
@@ -123,7 +122,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
   declare_members(s);
-  if (granules.key_lengths != nullptr) begin_early();
+  if (granules.key_lengths != nullptr) begin_early<Tile::kByTma>();
   const Share share = share_of(granules, blockIdx.x);
   const int count = share.end - share.first;
   auto ring =
@@ -198,7 +197,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
   declare_members(s);
-  if (granules.key_lengths != nullptr) begin_early();
+  if (granules.key_lengths != nullptr) begin_early<Tile::kByTma>();
   const Share share = share_of(granules, blockIdx.x);
   const int count = share.end - share.first;
   auto ring =
