@@ -265,6 +265,23 @@ std::optional<Refusal> refuse_unless_dense(const AttentionShape& shape) {
   return std::nullopt;
 }
 
+std::optional<Refusal> refuse_key_lengths(const AttentionShape& shape,
+                                          const std::vector<std::int32_t>& lengths) {
+  if (std::int64_t(lengths.size()) != shape.batch)
+    return Refusal::problem(
+        fmt::format("--key-lengths: has {} lengths, must have {}", lengths.size(), shape.batch));
+  if (shape.seq_k > kMostExact)
+    return Refusal::problem(
+        fmt::format("--seq-k is {}: must be at most {} with --key-lengths", shape.seq_k, kMostExact));
+  for (std::size_t batch = 0; batch < lengths.size(); ++batch) {
+    if (lengths[batch] >= 0 && lengths[batch] <= shape.seq_k) continue;
+    return Refusal::problem(
+        fmt::format("--key-lengths: length {} is {}: must be from 0 to {}, the number of keys", batch,
+                    lengths[batch], shape.seq_k));
+  }
+  return std::nullopt;
+}
+
 Excerpt<AttentionShape> ends(const AttentionShape& shape) {
   const std::int64_t groups = shape.batch * shape.kv_heads;  // a head of K, and the heads of Q that read it
   AttentionShape part = shape;

@@ -106,6 +106,11 @@ std::optional<Refusal> refuse_unless_dense(const AttentionShape& shape);
 std::optional<Refusal> refuse_unless_padded(const AttentionShape& shape, std::int64_t largest_head_dim,
                                             const std::vector<DType>& dtypes);
 
+/// Nothing if the sequences can have so many keys, otherwise what would be valid.
+/// @param lengths  one for each batch
+std::optional<Refusal> refuse_key_lengths(const AttentionShape& shape,
+                                          const std::vector<std::int32_t>& lengths);
+
 /// Bytes of a forward pass with a block per tile of Br queries: Q, O and LSE once; K and V once per block, up
 /// to the last key that its last query sees.
 Traffic attention_traffic(const AttentionShape& shape, std::int64_t Br);

@@ -59,9 +59,9 @@ std::vector<TensorSpec> AttentionForward::outputs(const Shape& shape) {
   return {shape.tensor("o"), {.name = "lse", .shape = {shape.batch, shape.heads, shape.seq_q}}};
 }
 
-TensorMap AttentionForward::random_inputs(const Shape& shape, Init init, std::uint64_t seed) {
-  if (init == Init::kNormal || init == Init::kUniform) return random_tensors(inputs(shape), init, seed);
-  TensorMap tensors = random_tensors(inputs(shape), Init::kNormal, seed);
+TensorMap AttentionForward::random_inputs(const std::vector<TensorSpec>& qkv, Init init, std::uint64_t seed) {
+  if (init == Init::kNormal || init == Init::kUniform) return random_tensors(qkv, init, seed);
+  TensorMap tensors = random_tensors(qkv, Init::kNormal, seed);
   Tensor &k = tensors.at("k"), &v = tensors.at("v");
   if (init == Init::kOffset) {
     k = random_tensor({.name = "k", .shape = k.shape}, init, seed);

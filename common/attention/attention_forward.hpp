@@ -47,6 +47,13 @@ struct AttentionForward {
       return static_cast<T*>(buffers.at(name));
     }
 
+    /// The same, or null.
+    template <class T>
+    T* buffer_or_null(const std::string& name) const {
+      const auto found = buffers.find(name);
+      return found == buffers.end() ? nullptr : static_cast<T*>(found->second);
+    }
+
     /// The arguments of kernels. @tparam T  the element type: float, __half or __nv_bfloat16, as `dtype` says
     template <class T>
     Attention<T> as() const {
@@ -83,7 +90,11 @@ struct AttentionForward {
   /// Random Q, K and V. Only K has outliers, while Q and V are normal: K is 3/4 of a tensor with the outlier
   /// distribution, so one element in 32 is near +-75. With the default scale a logit then has a standard
   /// deviation of 75 / sqrt(32) = 13 for any head_dim, and the largest of some ten thousand are near +-80.
-  static TensorMap random_inputs(const Shape& shape, Init init, std::uint64_t seed);
+  static TensorMap random_inputs(const Shape& shape, Init init, std::uint64_t seed) {
+    return random_inputs(inputs(shape), init, seed);
+  }
+  /// The same for Q, K and V of any shapes.
+  static TensorMap random_inputs(const std::vector<TensorSpec>& qkv, Init init, std::uint64_t seed);
 
   /// @param buffers  device addresses of all inputs, outputs and tensors of the workspace, by name
   static Args bind(const Shape& shape, const std::map<std::string, void*>& buffers);

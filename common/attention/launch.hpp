@@ -110,7 +110,8 @@ auto select(DType dtype, F f) {
     case DType::kFloat16: return f(std::type_identity<__half>());
     case DType::kBFloat16: return f(std::type_identity<__nv_bfloat16>());
     case DType::kInt32:
-    case DType::kUint8: break;
+    case DType::kUint8:
+    case DType::kFloat8: break;
   }
   throw std::invalid_argument("no such element type");
 }

@@ -133,23 +133,6 @@ std::optional<Refusal> refuse_documents(const MaskedShape& shape) {
   return std::nullopt;
 }
 
-std::optional<Refusal> refuse_key_lengths(const MaskedShape& shape) {
-  const std::vector<std::int32_t>& lengths = *shape.key_lengths;
-  if (std::int64_t(lengths.size()) != shape.batch)
-    return Refusal::problem(
-        fmt::format("--key-lengths: has {} lengths, must have {}", lengths.size(), shape.batch));
-  if (shape.seq_k > kMostExact)
-    return Refusal::problem(
-        fmt::format("--seq-k is {}: must be at most {} with --key-lengths", shape.seq_k, kMostExact));
-  for (std::size_t batch = 0; batch < lengths.size(); ++batch) {
-    if (lengths[batch] >= 0 && lengths[batch] <= shape.seq_k) continue;
-    return Refusal::problem(
-        fmt::format("--key-lengths: length {} is {}: must be from 0 to {}, the number of keys", batch,
-                    lengths[batch], shape.seq_k));
-  }
-  return std::nullopt;
-}
-
 std::optional<Refusal> refuse_block_mask(const MaskedShape& shape) {
   const BlockPattern& mask = *shape.block_mask;
   if (auto reason = refuse_block_size(mask.size)) return reason;
@@ -220,7 +203,7 @@ std::optional<Refusal> MaskedAttention::refuse(const Shape& shape) {
     if (auto reason = refuse_documents(shape)) return reason;
   }
   if (shape.key_lengths) {
-    if (auto reason = refuse_key_lengths(shape)) return reason;
+    if (auto reason = refuse_key_lengths(shape, *shape.key_lengths)) return reason;
   }
   return shape.block_mask ? refuse_block_mask(shape) : std::nullopt;
 }
@@ -262,17 +245,14 @@ TensorMap MaskedAttention::random_inputs(const Shape& shape, Init init, std::uin
 }
 
 MaskedAttention::Args MaskedAttention::bind(const Shape& shape, const std::map<std::string, void*>& buffers) {
-  const auto address = [&]<class T>(const char* name, const T*) -> const T* {
-    const auto found = buffers.find(name);
-    return found == buffers.end() ? nullptr : static_cast<const T*>(found->second);
-  };
+  const AttentionForward::Args dense = AttentionForward::bind(shape, buffers);
   const BlockPattern* mask = shape.block_mask.get();
-  return {AttentionForward::bind(shape, buffers),
+  return {dense,
           shape.backward,
           int(shape.reach()),
-          address("documents", static_cast<std::int32_t*>(nullptr)),
-          address("key_lengths", static_cast<std::int32_t*>(nullptr)),
-          address("block_mask", static_cast<std::uint8_t*>(nullptr)),
+          dense.buffer_or_null<const std::int32_t>("documents"),
+          dense.buffer_or_null<const std::int32_t>("key_lengths"),
+          dense.buffer_or_null<const std::uint8_t>("block_mask"),
           mask ? int(mask->heads) : 1,
           mask ? int(mask->size) : 64,
           Dropout::of(shape.dropout, shape.dropout_seed),

@@ -1,6 +1,6 @@
 /// @file
 /// What the harness requires of a problem: the concept that Softmax, AttentionForward, AttentionBackward,
-/// MaskedAttention and TwoWayAttention satisfy.
+/// MaskedAttention, TwoWayAttention and DecodingAttention satisfy.
 #pragma once
 
 #include <concepts>

@@ -19,6 +19,7 @@ enum class DType {
   kBFloat16,
   kInt32,  ///< in host memory a float, which is exact up to kMostExact
   kUint8,
+  kFloat8,  ///< e4m3, the type of an 8-bit cache of K and V
 };
 
 /// The largest number up to which a float holds every whole number.
@@ -31,12 +32,13 @@ constexpr std::size_t size_of(DType dtype) {
     case DType::kInt32: return 4;
     case DType::kFloat16:
     case DType::kBFloat16: return 2;
-    case DType::kUint8: return 1;
+    case DType::kUint8:
+    case DType::kFloat8: return 1;
   }
   return 0;
 }
 
-/// "fp32", "fp16" or "bf16", as on the command line; "int32" or "uint8".
+/// "fp32", "fp16" or "bf16", as on the command line; "int32", "uint8" or "fp8".
 constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat32: return "fp32";
@@ -44,6 +46,7 @@ constexpr std::string_view name_of(DType dtype) {
     case DType::kBFloat16: return "bf16";
     case DType::kInt32: return "int32";
     case DType::kUint8: return "uint8";
+    case DType::kFloat8: return "fp8";
   }
   return "?";
 }

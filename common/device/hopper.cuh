@@ -55,6 +55,26 @@ __device__ __forceinline__ void tma_load(void* s, const CUtensorMap* map, std::u
       : "memory");
 }
 
+/// The same in five dimensions.
+__device__ __forceinline__ void tma_load(void* s, const CUtensorMap* map, std::uint64_t* barrier, int x,
+                                         int y, int z, int w, int v) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
+      "%6, %7}], [%2];" ::"r"(shared_address(s)),
+      "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
+      : "memory");
+}
+
+/// The same with a policy for the L2 cache: see create_evict_first_policy().
+__device__ __forceinline__ void tma_load_hint(void* s, const CUtensorMap* map, std::uint64_t* barrier,
+                                              std::uint64_t policy, int x, int y, int z, int w, int v) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, "
+      "{%4, %5, %6, %7, %8}], [%2], %3;" ::"r"(shared_address(s)),
+      "l"(map), "r"(shared_address(barrier)), "l"(policy), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
+      : "memory");
+}
+
 /// Starts the copy of a box from shared memory, in the thread's current bulk group.
 __device__ __forceinline__ void tma_store(const CUtensorMap* map, const void* s, int x, int y, int z) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),

@@ -84,6 +84,14 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&c)[4], const std::uint
 #endif
 }
 
+/// movmatrix: transposes an 8 x 8 matrix of 16-bit elements, which the lanes hold as ldmatrix would leave it.
+/// All 32 lanes execute it.
+__device__ __forceinline__ std::uint32_t movmatrix_transposed(std::uint32_t pair) {
+  std::uint32_t transposed;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(pair));
+  return transposed;
+}
+
 /// st.relaxed.gpu: stores a value that other blocks of the launch wait for. See published.cuh.
 __device__ __forceinline__ void publish(std::uint32_t* to, std::uint32_t bits) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(bits) : "memory");
@@ -100,6 +108,48 @@ __device__ __forceinline__ std::uint32_t await_published(const std::uint32_t* fr
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(bits) : "l"(from) : "memory");
   } while (bits == 0xffffffff);
   return bits;
+}
+
+/// atom.acq_rel: adds n to a counter in global memory. What comes before it in this block, and what other
+/// blocks have released there before, is visible to whoever comes after it. @return  the value before
+__device__ __forceinline__ std::uint32_t atom_add_acq_rel(std::uint32_t* counter, std::uint32_t n) {
+  std::uint32_t old;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(counter), "r"(n) : "memory");
+  return old;
+}
+/// The same, but adds 1, and returns to 0 after `last`: the counter is ready for the next launch.
+__device__ __forceinline__ std::uint32_t atom_inc_acq_rel(std::uint32_t* counter, std::uint32_t last) {
+  std::uint32_t old;
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+               : "=r"(old)
+               : "l"(counter), "r"(last)
+               : "memory");
+  return old;
+}
+
+/// A policy for lines of the L2 cache that are read once: they make room first. Devices before sm_80 have
+/// none.
+__device__ __forceinline__ std::uint64_t create_evict_first_policy() {
+#if __CUDA_ARCH__ >= 800
+  std::uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+#else
+  return 0;
+#endif
+}
+/// Loads 16 aligned bytes of global memory that are read once, and that nothing writes during the kernel:
+/// past the L1 cache, and with a policy for the L2 cache.
+__device__ __forceinline__ uint4 load_once(const void* from, std::uint64_t policy) {
+#if __CUDA_ARCH__ >= 800
+  uint4 x;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "l"(from), "l"(policy));
+  return x;
+#else
+  return *static_cast<const uint4*>(from);
+#endif
 }
 
 /// 2^x in one instruction, with a relative error of up to 2^-22; results below 2^-126 become 0.

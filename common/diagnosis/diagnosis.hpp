@@ -9,6 +9,7 @@
 
 #include "attention/attention_backward.hpp"
 #include "attention/attention_forward.hpp"
+#include "attention/decoding_attention.hpp"
 #include "attention/masked_attention.hpp"
 #include "attention/problem.hpp"
 #include "attention/softmax.hpp"
@@ -47,6 +48,11 @@ std::vector<OtherProblem> other_problems<TwoWayAttention>(const TwoWayShape& sha
 /// dropout, in modified scores and in the formulas of the gradients. None for large problems.
 template <>
 std::vector<OtherProblem> other_problems<MaskedAttention>(const MaskedShape& shape, const TensorMap& inputs);
+
+/// Those of AttentionForward, made in every sequence, and what goes wrong with pages and with scales.
+template <>
+std::vector<OtherProblem> other_problems<DecodingAttention>(const DecodingShape& shape,
+                                                            const TensorMap& inputs);
 
 /// The changed problems that make most wrong outputs right. Several if the outputs cannot tell them apart:
 /// with the rows of K in another order, O is the same as with those of V in that order.

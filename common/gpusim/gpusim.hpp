@@ -41,6 +41,7 @@ struct SharedCounters {
 struct OpCounters {
   std::int64_t barriers = 0, warp_barriers = 0, shuffles = 0, votes = 0;
   std::int64_t cluster_barriers = 0;  ///< arrivals, once per warp
+  std::int64_t transposes = 0;        ///< movmatrix, once per warp
   /// Products of 16-bit matrices, as instructions: mma.m16n8k16 once per warp, wgmma.m64nNk16 once per
   /// warpgroup.
   std::int64_t mma = 0, wgmma = 0;

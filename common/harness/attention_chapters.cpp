@@ -1,5 +1,6 @@
 #include "harness/any_chapter.hpp"
 #include "harness/attention_options.hpp"
+#include "harness/decoding_options.hpp"
 #include "harness/masked_options.hpp"
 #include "harness/two_way_options.hpp"
 
@@ -17,5 +18,8 @@ template const Chapter<TwoWayAttention>& chapter_of(const AnyChapter&);
 template AnyChapter::AnyChapter(Chapter<MaskedAttention>);
 template bool is_about<MaskedAttention>(const AnyChapter&);
 template const Chapter<MaskedAttention>& chapter_of(const AnyChapter&);
+template AnyChapter::AnyChapter(Chapter<DecodingAttention>);
+template bool is_about<DecodingAttention>(const AnyChapter&);
+template const Chapter<DecodingAttention>& chapter_of(const AnyChapter&);
 
 }  // namespace fa

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention/decoding_attention.hpp"
 #include "attention/masked_attention.hpp"
 #include "attention/two_way_attention.hpp"
 #include "harness/options.hpp"
@@ -20,7 +21,7 @@ namespace {
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
 
 /// Small enough for the simulator, and not a multiple of any tile.
-constexpr std::int64_t kDefaultBatch = 1, kDefaultHeads = 2, kDefaultSeq = 100, kDefaultHeadDim = 64;
+constexpr std::int64_t kDefaultBatch = 1, kDefaultHeads = 2, kDefaultHeadDim = 64;
 
 std::vector<std::string_view> dtype_names() {
   std::vector<std::string_view> names;
@@ -46,6 +47,22 @@ void describe_rest(const AttentionShape& shape, InputSource& source) {
 
 }  // namespace
 
+std::shared_ptr<const std::vector<std::int32_t>> read_key_lengths(const std::string& path,
+                                                                  const AttentionShape& shape) {
+  const HostTensor<std::int64_t> given = read_integers("--key-lengths", path, {{"batch", shape.batch}});
+  auto lengths = std::make_shared<std::vector<std::int32_t>>();
+  for (std::size_t batch = 0; batch < given.data.size(); ++batch) {
+    const std::int64_t length = given.data[batch];
+    if (length < 0 || length > shape.seq_k) {
+      throw UsageError(
+          fmt::format("--key-lengths {}: length {} is {}: must be from 0 to {}, the number of keys", path,
+                      batch, length, shape.seq_k));
+    }
+    lengths->push_back(std::int32_t(length));
+  }
+  return lengths;
+}
+
 template <class P>
 std::vector<std::string> DenseAttentionOptions<P>::names() const {
   std::vector<std::string> names;
@@ -62,8 +79,8 @@ void AttentionOptions<P>::add_to(CLI::App& app) {
   length("--batch", batch_, fmt::format("independent sequences (default {})", kDefaultBatch));
   length("--heads", heads_, fmt::format("heads of Q and O (default {})", kDefaultHeads));
   length("--kv-heads", kv_heads_, "heads of K and V, a divisor of --heads (default: the same)");
-  length("--seq-q", seq_q_, fmt::format("queries (default {})", kDefaultSeq));
-  length("--seq-k", seq_k_, "keys (default: as many as queries)");
+  length("--seq-q", seq_q_, fmt::format("queries (default {})", default_queries()));
+  length("--seq-k", seq_k_, fmt::format("keys (default: {})", default_keys_in_words()));
   length("--head-dim", head_dim_, fmt::format("elements of a query or a key (default {})", kDefaultHeadDim));
   length("--head-dim-v", head_dim_v_, "elements of a value (default: as many as of a query)");
   add_text(app, "--dtype", dtype_,
@@ -149,12 +166,12 @@ Layout AttentionOptions<P>::layout() const {
 
 template <class P>
 GivenProblem<P> AttentionOptions<P>::random() const {
-  const std::int64_t heads = heads_.value_or(kDefaultHeads), seq_q = seq_q_.value_or(kDefaultSeq);
+  const std::int64_t heads = heads_.value_or(kDefaultHeads), seq_q = seq_q_.value_or(default_queries());
   const AttentionShape sizes{.batch = batch_.value_or(kDefaultBatch),
                              .heads = heads,
                              .kv_heads = kv_heads_.value_or(heads),
                              .seq_q = seq_q,
-                             .seq_k = seq_k_.value_or(seq_q),
+                             .seq_k = seq_k_ ? *seq_k_ : default_keys(seq_q),
                              .head_dim = head_dim_.value_or(kDefaultHeadDim),
                              .head_dim_v = head_dim_v_,
                              .causal = causal_,
@@ -211,10 +228,14 @@ GivenProblem<P> AttentionOptions<P>::from_files() const {
   }
   require(fa::refuse(sizes));
   const Shape shape = completed(sizes);
-  if constexpr (requires { P::masks(shape); }) inputs->merge(P::masks(shape));
   inputs->emplace("q", std::move(q));
   inputs->emplace("k", std::move(k));
   inputs->emplace("v", std::move(v));
+  if constexpr (requires { P::masks(shape); }) inputs->merge(P::masks(shape));
+  if constexpr (requires { P::store(shape, *inputs); }) {
+    require(P::refuse(shape));
+    P::store(shape, *inputs);
+  }
   GivenProblem<P> given{.shape = shape, .make_inputs = [inputs] { return std::move(*inputs); }};
   for (const std::string& name : used_names()) {
     given.options += fmt::format("{}--{} {}", given.options.empty() ? "" : " ", name, *files_.at(name));
@@ -227,6 +248,7 @@ template class AttentionOptions<AttentionForward>;
 template class AttentionOptions<AttentionBackward>;
 template class AttentionOptions<MaskedAttention>;
 template class AttentionOptions<TwoWayAttention>;
+template class AttentionOptions<DecodingAttention>;
 template class DenseAttentionOptions<AttentionForward>;
 template class DenseAttentionOptions<AttentionBackward>;
 

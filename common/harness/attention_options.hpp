@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,13 @@ class AttentionOptions {
   /// What another problem adds to AttentionShape: its options, and the shape that they make of one.
   virtual void add_more(CLI::App&, const std::string& /*group*/) {}
   virtual Shape completed(const AttentionShape& shape) const = 0;
+  /// The queries and the keys if options do not say how many.
+  virtual std::int64_t default_queries() const { return 100; }
+  virtual std::int64_t default_keys(std::int64_t queries) const { return queries; }
+  /// The help for the latter.
+  virtual std::string default_keys_in_words() const { return "as many as queries"; }
+  /// The seed of random numbers.
+  std::uint64_t seed() const { return random_.seed(); }
   /// What the report says of these options.
   virtual void describe_more(InputSource&) const {}
   /// The tensors that can be read from files.
@@ -77,5 +85,9 @@ template <>
 class ProblemOptions<AttentionForward> : public DenseAttentionOptions<AttentionForward> {};
 template <>
 class ProblemOptions<AttentionBackward> : public DenseAttentionOptions<AttentionBackward> {};
+
+/// The numbers of keys in the file of --key-lengths. @throws UsageError  if the sequences cannot have so many
+std::shared_ptr<const std::vector<std::int32_t>> read_key_lengths(const std::string& path,
+                                                                  const AttentionShape& shape);
 
 }  // namespace fa

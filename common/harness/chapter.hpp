@@ -14,6 +14,7 @@
 
 #include "attention/attention_backward.hpp"
 #include "attention/attention_forward.hpp"
+#include "attention/decoding_attention.hpp"
 #include "attention/masked_attention.hpp"
 #include "attention/refusal.hpp"
 #include "attention/softmax.hpp"

@@ -30,3 +30,14 @@ FA_COMPILED_ONCE_ATTENTION template class std::function<std::optional<fa::Refusa
 FA_COMPILED_ONCE_ATTENTION template class std::function<std::vector<fa::TensorSpec>(const fa::MaskedShape&)>;
 FA_COMPILED_ONCE_ATTENTION template class std::function<std::optional<std::string>(const fa::MaskedShape&,
                                                                                    const fa::TensorMap&)>;
+
+FA_COMPILED_ONCE_ATTENTION template class std::vector<fa::Variant<fa::DecodingAttention>>;
+FA_COMPILED_ONCE_ATTENTION template class std::function<void(const fa::DecodingAttention::Args&,
+                                                             cudaStream_t)>;
+FA_COMPILED_ONCE_ATTENTION template class std::function<fa::Traffic(const fa::DecodingShape&)>;
+FA_COMPILED_ONCE_ATTENTION template class std::function<fa::DeviceNeeds(const fa::DecodingShape&)>;
+FA_COMPILED_ONCE_ATTENTION template class std::function<std::optional<fa::Refusal>(const fa::DecodingShape&)>;
+FA_COMPILED_ONCE_ATTENTION template class std::function<std::vector<fa::TensorSpec>(
+    const fa::DecodingShape&)>;
+FA_COMPILED_ONCE_ATTENTION template class std::function<std::optional<std::string>(const fa::DecodingShape&,
+                                                                                   const fa::TensorMap&)>;

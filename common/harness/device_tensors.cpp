@@ -86,6 +86,7 @@ void upload(const std::vector<float>& values, const TensorSpec& spec, DeviceBuff
     case DType::kBFloat16: upload_elements(spec, narrow(values, spec.dtype).data(), buffer); break;
     case DType::kInt32: upload_as(std::type_identity<std::int32_t>()); break;
     case DType::kUint8: upload_as(std::type_identity<std::uint8_t>()); break;
+    case DType::kFloat8: upload_elements(spec, narrow_to_8_bits(values).data(), buffer); break;
   }
 }
 
@@ -114,6 +115,7 @@ std::vector<float> download(const DeviceBuffer& buffer, const TensorSpec& spec) 
     case DType::kBFloat16: return widen(elements_as(std::type_identity<std::uint16_t>()), spec.dtype);
     case DType::kInt32: return widened(elements_as(std::type_identity<std::int32_t>()));
     case DType::kUint8: return widened(elements_as(std::type_identity<std::uint8_t>()));
+    case DType::kFloat8: return widen(elements_as(std::type_identity<std::uint8_t>()));
   }
   throw std::invalid_argument("no such element type");
 }
@@ -126,6 +128,7 @@ const char* short_name(DType dtype) {
     case DType::kBFloat16: return "bf16";
     case DType::kInt32: return "i32";
     case DType::kUint8: return "u8";
+    case DType::kFloat8: return "f8";
   }
   return "?";
 }

@@ -15,6 +15,7 @@
 
 #include "attention/attention_backward.hpp"
 #include "attention/attention_forward.hpp"
+#include "attention/decoding_attention.hpp"
 #include "attention/tensor.hpp"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
@@ -23,7 +24,7 @@
 #include "harness/program.hpp"
 #include "harness/runner.hpp"
 
-static_assert(sizeof(FaAttention) == 344);  // as in chapter_library.py
+static_assert(sizeof(FaAttention) == 352 && sizeof(FaCache) == 64);  // as in chapter_library.py
 
 namespace {
 
@@ -56,7 +57,7 @@ auto guarded(Attempt attempt, decltype(attempt()) failed) noexcept {
   return failed;
 }
 
-/// A tensor of the caller. lse has no strides.
+/// A tensor of the caller. lse and those of a cache have no strides.
 struct Given {
   const char* name;
   void* address;
@@ -70,6 +71,12 @@ std::vector<Given> tensors_of(const FaAttention& given) {
                                 {"lse", given.lse, nullptr},         {"do", given.d_o, &given.d_o_strides},
                                 {"dq", given.dq, &given.dq_strides}, {"dk", given.dk, &given.dk_strides},
                                 {"dv", given.dv, &given.dv_strides}};
+  if (const FaCache* cache = given.cache) {
+    tensors.insert(tensors.end(), {{"key_lengths", cache->key_lengths, nullptr},
+                                   {"block_table", cache->block_table, nullptr},
+                                   {"k_scale", cache->k_scale, nullptr},
+                                   {"v_scale", cache->v_scale, nullptr}});
+  }
   std::erase_if(tensors, [](const Given& tensor) { return tensor.address == nullptr; });
   return tensors;
 }
@@ -113,11 +120,32 @@ std::map<std::string, void*> addresses_of(const FaAttention& given) {
   return addresses;
 }
 
+/// The numbers in its tables are on the device: the shape has only their sizes.
+fa::DecodingShape decoding_shape_of(const FaAttention& given) {
+  fa::DecodingShape shape;
+  static_cast<fa::AttentionShape&>(shape) = shape_of(given);
+  const FaCache* cache = given.cache;
+  if (!cache) return shape;
+  shape.fp8 = cache->k_scale != nullptr;
+  if (cache->splits != 0) shape.splits = cache->splits;
+  if (cache->key_lengths) {
+    shape.key_lengths = std::make_shared<const std::vector<std::int32_t>>(std::size_t(given.batch),
+                                                                          std::int32_t(given.seq_k));
+  }
+  if (!cache->block_table) return shape;
+  shape.block_table = std::make_shared<const fa::BlockTable>(
+      fa::BlockTable{.page_size = cache->page_size, .pages = cache->pages, .columns = cache->table_columns});
+  for (const char* name : {"k", "v"}) shape.strides.erase(name);  // those of pages
+  return shape;
+}
+
 /// The shape for a problem. With dO, it is a backward pass.
 template <fa::Problem P>
 typename P::Shape shape_for(const FaAttention& given) {
   if constexpr (std::is_same_v<P, fa::TwoWayAttention>) {
     return {shape_of(given), given.d_o != nullptr};
+  } else if constexpr (std::is_same_v<P, fa::DecodingAttention>) {
+    return decoding_shape_of(given);
   } else {
     return shape_of(given);
   }
@@ -189,6 +217,7 @@ std::unique_ptr<Bound> bind_to(const std::string& name, const FaAttention& given
 template <class F>
 auto with_problem(F f) {
   if (fa::is_about<fa::TwoWayAttention>(chapter())) return f(std::type_identity<fa::TwoWayAttention>());
+  if (fa::is_about<fa::DecodingAttention>(chapter())) return f(std::type_identity<fa::DecodingAttention>());
   return fa::is_about<fa::AttentionBackward>(chapter()) ? f(std::type_identity<fa::AttentionBackward>())
                                                         : f(std::type_identity<fa::AttentionForward>());
 }

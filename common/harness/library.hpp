@@ -13,12 +13,22 @@
 extern "C" {
 
 /// Changes with struct FaAttention and with the meaning of a function. The caller has the same number.
-constexpr int kFaInterface = 5;
+constexpr int kFaInterface = 6;
 
 /// Elements from one batch, head or row of a tensor to the next; those of a dimension of length 1 do not
 /// matter. The elements of a row are neighbours.
 struct FaStrides {
   std::int64_t batch, head, row;
+};
+
+/// What chapter 14 needs besides: sequences of different lengths, pages, an fp8 cache. Kernels read the
+/// tables; nothing checks what they hold. Addresses are null for what a problem does not have.
+struct FaCache {
+  void *key_lengths, *block_table;  ///< int32 [batch], each at most seq_k; int32 [batch, table_columns]
+  void *k_scale, *v_scale;          ///< fp32 [kv_heads], if k and v are e4m3
+  std::int64_t page_size, pages,
+      table_columns;    ///< with a table, k and v are [pages, kv_heads, page_size, d]
+  std::int64_t splits;  ///< 0: as many as the chapter's model says
 };
 
 /// The parameters, which ctypes fills in. Addresses are those of device memory, and multiples of 16.
@@ -30,6 +40,7 @@ struct FaAttention {
   void *q, *k, *v;
   void *o, *lse;  ///< outputs of a forward pass; inputs of a backward pass, or null: it computes them itself
   void *d_o, *dq, *dk, *dv;  ///< of a backward pass, or null
+  const FaCache* cache;      ///< of chapter 14, or null
   void* workspace;           ///< fa_workspace_bytes(), aligned to 256; null: the library allocates it
   /// Of the tensors whose addresses are not null. A variant refuses what it cannot take. lse is dense.
   FaStrides q_strides, k_strides, v_strides, o_strides, d_o_strides, dq_strides, dk_strides, dv_strides;

@@ -35,21 +35,6 @@ Numbers read_documents(const std::string& path, const AttentionShape& shape) {
   return documents;
 }
 
-Numbers read_key_lengths(const std::string& path, const AttentionShape& shape) {
-  const HostTensor<std::int64_t> given = read_integers("--key-lengths", path, {{"batch", shape.batch}});
-  auto lengths = std::make_shared<std::vector<std::int32_t>>();
-  for (std::size_t batch = 0; batch < given.data.size(); ++batch) {
-    const std::int64_t length = given.data[batch];
-    if (length < 0 || length > shape.seq_k) {
-      throw UsageError(
-          fmt::format("--key-lengths {}: length {} is {}: must be from 0 to {}, the number of keys", path,
-                      batch, length, shape.seq_k));
-    }
-    lengths->push_back(std::int32_t(length));
-  }
-  return lengths;
-}
-
 std::shared_ptr<const BlockPattern> read_block_mask(const std::string& path, std::int64_t size,
                                                     const AttentionShape& shape) {
   require(refuse_block_size(size));

@@ -15,7 +15,7 @@ TENSORS = ("q", "k", "v", "o", "lse", "do", "dq", "dk", "dv")
 STRIDED = tuple(name for name in TENSORS if name != "lse")
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 ALIGNMENT = 256  # of the addresses of tensors that PyTorch allocates
-INTERFACE = 5  # kFaInterface of library.hpp
+INTERFACE = 6  # kFaInterface of library.hpp
 
 
 class FaStrides(ctypes.Structure):
@@ -36,8 +36,18 @@ class FaAttention(ctypes.Structure):
         ("causal", ctypes.c_int32),
         ("scale", ctypes.c_double),
         *((name, ctypes.c_void_p) for name in TENSORS),
+        ("cache", ctypes.c_void_p),
         ("workspace", ctypes.c_void_p),
         *((f"{name}_strides", FaStrides) for name in STRIDED),
+    ]
+
+
+class FaCache(ctypes.Structure):
+    """The struct of the same name in library.hpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("key_lengths", "block_table", "k_scale", "v_scale")),
+        *((name, ctypes.c_int64) for name in ("page_size", "pages", "table_columns", "splits")),
     ]
 
 

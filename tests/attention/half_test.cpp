@@ -49,6 +49,34 @@ TEST(Half, WhatIsTooLargeBecomesInfinity) {
   EXPECT_EQ(rounded_to(DType::kBFloat16, {3e38f, std::numeric_limits<float>::max()})[1], kInf);
 }
 
+TEST(Half, EightBitsAreE4m3) {
+  EXPECT_EQ(narrow_to_8_bits({0.0f, -0.0f, 1.0f, -2.0f, 448.0f, 0x1p-6f, 0x1p-9f, 1.125f}),
+            (std::vector<std::uint8_t>{0x00, 0x80, 0x38, 0xC0, 0x7E, 0x08, 0x01, 0x39}));
+  for (int bits = 0; bits < 256; ++bits) {
+    const float value = widen({std::uint8_t(bits)})[0];
+    if ((bits & 0x7F) == 0x7F) {
+      EXPECT_TRUE(std::isnan(value));
+    } else {
+      EXPECT_EQ(narrow_to_8_bits({value})[0], bits);
+    }
+  }
+}
+
+TEST(Half, EightBitsAreTheNearestOfAllPatterns) {
+  for (int bits = 0; bits < 0x7E; ++bits) {
+    const float low = widen({std::uint8_t(bits)})[0], high = widen({std::uint8_t(bits + 1)})[0];
+    const float middle = (low + high) / 2;
+    EXPECT_LT(low, high);
+    EXPECT_EQ(narrow_to_8_bits({std::nextafter(middle, low), middle, std::nextafter(middle, high)}),
+              (std::vector<std::uint8_t>{std::uint8_t(bits), std::uint8_t(bits + bits % 2),
+                                         std::uint8_t(bits + 1)}))
+        << bits;
+  }
+  EXPECT_EQ(rounded_to(DType::kFloat8, {449.0f, -1e30f, kInf}),
+            (std::vector<float>{448.0f, -448.0f, 448.0f}));
+  EXPECT_TRUE(std::isnan(rounded_to(DType::kFloat8, {std::nanf("")})[0]));
+}
+
 TEST(Half, Fp32StaysAsItIs) {
   const std::vector<float> values = {0.1f, -0.0f, 1e-40f, kInf};
   EXPECT_EQ(rounded_to(DType::kFloat32, values), values);

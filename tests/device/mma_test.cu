@@ -1,4 +1,4 @@
-// ldmatrix, mma, and the conversion of results into operands, both on the GPU and on the simulator.
+// ldmatrix, movmatrix, mma, and the conversion of results into operands, on the GPU and on the simulator.
 
 #include "device/tensor_core.cuh"
 
@@ -67,6 +67,30 @@ TEST(Ldmatrix, TransposesOnTheWay) {
   expect_matrices<1, true>();
   expect_matrices<2, true>();
   expect_matrices<4, true>();
+}
+
+// ---- movmatrix ------------------------------------------------------------------------------------------
+
+/// Loads a matrix with ldmatrix, and transposes it in registers.
+__global__ void load_and_transpose(const std::uint16_t* in, std::uint32_t* out) {
+  __shared__ __align__(16) std::uint16_t sMatrix[64];
+  const int lane = threadIdx.x;
+  sMatrix[lane] = in[lane];
+  sMatrix[lane + 32] = in[lane + 32];
+  __syncthreads();
+  std::uint32_t registers[1];
+  ldmatrix(registers, sMatrix + lane % 8 * 8);
+  out[lane] = ptx::movmatrix_transposed(registers[0]);
+}
+
+TEST(Movmatrix, GivesWhatATransposingLoadGives) {
+  std::vector<std::uint16_t> in(64);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = std::uint16_t(1000 * i);
+  DeviceVector<std::uint16_t> x(in);
+  DeviceVector<std::uint32_t> transposed(32), expected(32);
+  launch(load_and_transpose, 1, 32, 0, nullptr, x.get(), transposed.get());
+  launch(load<1, true>, 1, 32, 0, nullptr, x.get(), expected.get());
+  EXPECT_EQ(transposed.host(), expected.host());
 }
 
 // ---- mma ------------------------------------------------------------------------------------------------

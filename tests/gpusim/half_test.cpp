@@ -1,7 +1,9 @@
 /// @file
-/// Compares the simulator's half and bfloat16 with Eigen's types and with a table of all their values.
+/// Compares the simulator's half and bfloat16 with Eigen's types and with a table of all their values, and
+/// its fp8 with the definition of e4m3.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <gtest/gtest.h>
 
 #include <Eigen/Core>
@@ -550,6 +552,71 @@ TEST(Float16ConversionTest, OneFormatFromTheOther) {
   static_assert(!std::is_convertible_v<__half, __nv_bfloat16>, "only when asked for");
   static_assert(!std::is_convertible_v<__nv_bfloat16, __half>, "only when asked for");
   static_assert(std::is_convertible_v<float, __half> && std::is_convertible_v<__half, float>);
+}
+
+// ---- fp8 --------------------------------------------------------------------------------------------------
+
+/// A number of e4m3 by its definition.
+float value_of_e4m3(int bits) {
+  const int exponent = bits >> 3 & 15, fraction = bits & 7;
+  if (exponent == 15 && fraction == 7) return std::numeric_limits<float>::quiet_NaN();
+  const float magnitude =
+      exponent == 0 ? std::ldexp(float(fraction), -9) : std::ldexp(float(8 + fraction), exponent - 10);
+  return (bits & 0x80) != 0 ? -magnitude : magnitude;
+}
+
+TEST(Fp8, AllNumbersAreExactInHalfAndBFloat16) {
+  for (int bits = 0; bits < 256; ++bits) {
+    const float expected = value_of_e4m3(bits);
+    __nv_fp8_e4m3 number;
+    number.__x = __nv_fp8_storage_t(bits);
+    const __half_raw raw = __nv_cvt_fp8_to_halfraw(number.__x, __NV_E4M3);
+    if (std::isnan(expected)) {
+      EXPECT_EQ(raw.x, kCanonicalNaN);
+      EXPECT_TRUE(std::isnan(float(number)));
+      continue;
+    }
+    EXPECT_EQ(bit_cast<std::uint32_t>(float(number)), bit_cast<std::uint32_t>(expected)) << bits;
+    EXPECT_EQ(raw.x, Half::bits(Half::from_float(expected))) << bits;
+    EXPECT_EQ(__half2float(__half(raw)), expected) << bits;
+    EXPECT_EQ(float(__nv_bfloat16(number)), expected) << bits;
+    EXPECT_EQ(__nv_fp8_e4m3(expected).__x, bits);
+    EXPECT_EQ(__nv_fp8_e4m3(__half(raw)).__x, bits);
+  }
+}
+
+TEST(Fp8, PairsAndQuadsHoldTheFirstNumberInTheLowestBits) {
+  EXPECT_EQ(__nv_fp8x2_e4m3(float2{1.0f, -2.0f}).__x, 0xc038);
+  EXPECT_EQ(__nv_fp8x4_e4m3(float4{1.0f, -2.0f, 448.0f, 0.0f}).__x, 0x007ec038u);
+  const __half2 pair(__nv_cvt_fp8x2_to_halfraw2(0xc038, __NV_E4M3));
+  EXPECT_EQ(float(pair.x), 1.0f);
+  EXPECT_EQ(float(pair.y), -2.0f);
+  __nv_fp8x4_e4m3 quad;
+  quad.__x = 0x017ec038u;
+  EXPECT_EQ(float4(quad).x, 1.0f);
+  EXPECT_EQ(float4(quad).y, -2.0f);
+  EXPECT_EQ(float4(quad).z, 448.0f);
+  EXPECT_EQ(float4(quad).w, 0x1p-9f);
+}
+
+TEST(Fp8, RoundsToTheNearestNumberAndTiesToEven) {
+  for (int bits = 0; bits < 0x7e; ++bits) {  // between each two neighbours
+    const float low = value_of_e4m3(bits), high = value_of_e4m3(bits + 1), middle = 0.5f * (low + high);
+    EXPECT_EQ(__nv_fp8_e4m3(middle).__x, bits + bits % 2) << bits;
+    EXPECT_EQ(__nv_fp8_e4m3(std::nextafter(middle, 0.0f)).__x, bits) << bits;
+    EXPECT_EQ(__nv_fp8_e4m3(std::nextafter(-middle, -1000.0f)).__x, 0x80 | (bits + 1)) << bits;
+  }
+}
+
+TEST(Fp8, SaturatesOrGivesNaN) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float large : {464.5f, 1e30f, kInfinity}) {
+    EXPECT_EQ(__nv_fp8_e4m3(large).__x, 0x7e);
+    EXPECT_EQ(__nv_fp8_e4m3(-large).__x, 0xfe);
+    EXPECT_EQ(__nv_cvt_float_to_fp8(large, __NV_NOSAT, __NV_E4M3), 0x7f);
+  }
+  EXPECT_EQ(__nv_cvt_float_to_fp8(464.0f, __NV_NOSAT, __NV_E4M3), 0x7e);
+  EXPECT_EQ(__nv_fp8_e4m3(std::numeric_limits<float>::quiet_NaN()).__x, 0x7f);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 /// @file
-/// ldmatrix and mma: their cost, their checks, and missing lanes. Their results are tested in
+/// ldmatrix, movmatrix and mma: their cost, their checks, and missing lanes. Their results are tested in
 /// tests/device/mma_test.cu, through the functions that kernels call.
 #include <gpusim_ptx.h>
 
@@ -111,6 +111,28 @@ TEST(LdmatrixTest, OrdersNothing) {
   ASSERT_FALSE(report.defects.empty());
   EXPECT_EQ(report.defects[0].kind, DefectKind::kRace);
   EXPECT_TRUE(says(report, "Race reported between"));
+}
+
+// ---- movmatrix --------------------------------------------------------------------------------------------
+
+__global__ void transpose_registers(std::uint32_t* out, bool is_missing) {
+  if (is_missing && threadIdx.x == 9) return;
+  out[threadIdx.x] = ptx::movmatrix_transposed(out[threadIdx.x]);  // movmatrix
+}
+
+TEST(MovmatrixTest, IsCounted) {
+  const auto out = Buffer<std::uint32_t>::zeros("out", 32);
+  const gpusim::Report report = run({}, transpose_registers, out.get(), false);
+  EXPECT_TRUE(is_clean(report));
+  EXPECT_EQ(report.ops.transposes, 1);
+}
+
+TEST(MovmatrixTest, ReportsALaneThatDoesNotCome) {
+  const auto out = Buffer<std::uint32_t>::zeros("out", 32);
+  const gpusim::Report report = run({}, transpose_registers, out.get(), true);
+  EXPECT_EQ(told(report), (Defects{{DefectKind::kBarrierDivergence, {line_of("movmatrix")}, 1}}));
+  EXPECT_TRUE(says(report, "31 of 32 threads named in mask 0xffffffff reached movmatrix_transposed() at"));
+  EXPECT_EQ(report.ops.transposes, 0);
 }
 
 // ---- missing lanes ----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <gpusim_hopper.h>
+#include <gpusim_ptx.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -373,6 +374,58 @@ TEST(TensorMaps, BoxesOfAHeadAmongOthers) {
         EXPECT_EQ(report.tensors["from"].read_sectors, sectors) << cols;
         EXPECT_EQ(report.tensors["to"].write_bytes, bytes) << cols;
         EXPECT_EQ(report.tensors["to"].write_sectors, sectors) << cols;
+      }
+    }
+  }
+}
+
+// ---- five dimensions --------------------------------------------------------------------------------------
+
+/// Loads a box with a policy for the cache, and copies it with ordinary accesses.
+__global__ void load_box_of_five(const __grid_constant__ CUtensorMap map, std::uint16_t* out, int bytes,
+                                 int y, int w, int v) {
+  __shared__ std::uint64_t full;
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&full, 1);
+    ptx::fence_mbarrier_init();
+    ptx::mbarrier_arrive_expect_tx(&full, bytes);
+    ptx::tma_load_hint(smem, &map, &full, ptx::create_evict_first_policy(), 0, y, 0, w, v);
+  }
+  __syncthreads();
+  ptx::mbarrier_wait(&full, 0);
+  for (int i = int(threadIdx.x); i < bytes / 2; i += 32) out[i] = reinterpret_cast<std::uint16_t*>(smem)[i];
+}
+
+// {64, token, d / 64, head, page}: all of a tile of keys in one copy. Tokens past the end are zero.
+TEST(TensorMaps, BoxesOfAllColumnsOfAHead) {
+  constexpr unsigned kPages = 3, kHeads = 2, kTokens = 40, kParts = 2, kCols = 64 * kParts;
+  std::vector<unsigned short> values(kPages * kHeads * kTokens * kCols);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<unsigned short>(i + 1);
+  const Buffer<unsigned short> cache("cache", values);
+  for (const unsigned rows : {16u, 32u}) {
+    const cuuint64_t lengths[] = {64, kTokens, kParts, kHeads, kPages};
+    const cuuint64_t strides[] = {kCols * 2, 128, kTokens * kCols * 2, kHeads * kTokens * kCols * 2};
+    const cuuint32_t box[] = {64, rows, kParts, 1, 1}, steps[] = {1, 1, 1, 1, 1};
+    CUtensorMap map;
+    ASSERT_EQ(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5, cache.get(), lengths, strides,
+                                     box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                     CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+              CUDA_SUCCESS);
+    for (unsigned first = 0; first < kTokens; first += rows) {
+      const Buffer<std::uint16_t> out("out", rows * kCols);
+      const int bytes = int(rows * kCols * 2);
+      const gpusim::Report report =
+          run({1, 32, std::size_t(bytes)}, load_box_of_five, map, out.get(), bytes, int(first), 1, 2);
+      EXPECT_TRUE(is_clean(report));
+      const unsigned inside = std::min(rows, kTokens - first);
+      EXPECT_EQ(report.tensors.at("cache").read_bytes, inside * kCols * 2);
+      EXPECT_EQ(report.tensors.at("cache").read_requests, 1);
+      const std::vector<std::uint16_t> found = out.host();
+      for (unsigned i = 0; i < rows * kCols; ++i) {
+        const unsigned row = i / 64, token = row % rows, chunk = i / 8 % 8 ^ row % 8;
+        const unsigned col = row / rows * 64 + 8 * chunk + i % 8;
+        const unsigned at = ((2 * kHeads + 1) * kTokens + first + token) * kCols + col;
+        ASSERT_EQ(found[i], token < inside ? values[at] : 0) << rows << ' ' << first << ' ' << i;
       }
     }
   }

@@ -49,6 +49,15 @@ TEST_F(DeviceTensorsTest, SixteenBitsOnTheDevice) {
   EXPECT_EQ(bits[1], 0xc000);
 }
 
+TEST_F(DeviceTensorsTest, EightBitsOnTheDevice) {
+  const Tensor x{{3}, {1.0f, -0.3f, 1000.0f}};
+  EXPECT_EQ(through_device(DType::kFloat8, x).data, rounded_to(DType::kFloat8, x.data));
+  const DeviceTensors tensors({{.name = "x", .shape = {3}, .dtype = DType::kFloat8}}, {}, {}, {{"x", x}});
+  std::uint8_t bits[3] = {};
+  FA_CUDA_CHECK(cudaMemcpy(bits, tensors.addresses().at("x"), sizeof bits, cudaMemcpyDeviceToHost));
+  EXPECT_EQ(bits[0], 0x38);
+}
+
 TEST_F(DeviceTensorsTest, WholeNumbersOnTheDevice) {
   const Tensor numbers{{3}, {0, 16777216, -5}}, bytes{{2, 2}, {0, 1, 128, 255}};
   EXPECT_EQ(through_device(DType::kInt32, numbers).data, numbers.data);

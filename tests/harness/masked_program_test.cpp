@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -11,23 +10,16 @@
 #include <vector>
 
 #include "attention/masked_attention.hpp"
-#include "device/launch.cuh"
 #include "harness/backend.hpp"
 #include "harness/chapter.hpp"
 #include "harness/npy.hpp"
+#include "integers.hpp"
 #include "run_chapter.hpp"
 
 namespace fa {
 namespace {
 
 using Json = nlohmann::json;
-
-template <class T>
-std::vector<T> downloaded(const T* from, std::int64_t count) {
-  std::vector<T> values(std::size_t(count), T{});
-  FA_CUDA_CHECK(cudaMemcpy(values.data(), from, values.size() * sizeof(T), cudaMemcpyDeviceToHost));
-  return values;
-}
 
 /// The problem as a kernel knows it.
 MaskedShape shape_of(const MaskedAttention::Args& args) {
@@ -94,24 +86,6 @@ AnyChapter masked_chapter() {
 }
 
 Outcome run(const std::vector<std::string>& arguments) { return run_chapter(masked_chapter(), arguments); }
-
-/// A .npy file of whole numbers. @param type  "<i4"    @param shape  "(2, 3)"
-template <class T>
-void write_integers(const std::filesystem::path& path, const std::string& type, const std::string& shape,
-                    const std::vector<T>& values) {
-  std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
-  while ((10 + header.size() + 1) % 64 != 0) header += ' ';
-  header += '\n';
-  std::string file = std::string("\x93NUMPY\x01", 7) + '\0' + char(header.size()) + '\0' + header;
-  const std::size_t begin = file.size();
-  file.resize(begin + values.size() * sizeof(T));
-  std::memcpy(file.data() + begin, values.data(), values.size() * sizeof(T));
-  create(path, file);
-}
-
-void write_int32(const std::filesystem::path& path, const std::vector<std::int32_t>& values) {
-  write_integers(path, "<i4", "(" + std::to_string(values.size()) + ",)", values);
-}
 
 void write_blocks(const std::filesystem::path& path, const std::string& shape,
                   const std::vector<std::uint8_t>& values) {

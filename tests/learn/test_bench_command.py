@@ -64,6 +64,23 @@ class CommandTest(unittest.TestCase):
             run.return_value.returncode = 1
             with self.assertRaisesRegex(LearnError, "needs PyTorch"):
                 bench.python_with_torch()
+            with self.assertRaisesRegex(LearnError, "^timing chapter 14 needs PyTorch.*torch$"):
+                bench.python_with_torch("timing chapter 14", "")
+
+    def test_decoding_has_a_benchmark_of_its_own(self):
+        args = argparse.Namespace(preset="cuda", json=None, repeat=7, peers=True)
+        chapter = mock.Mock(executable="ch14_decoding")
+        with (
+            mock.patch.object(bench.setup, "build") as build,
+            mock.patch.object(bench.subprocess, "run") as run,
+        ):
+            run.return_value.returncode = 0
+            status = bench.bench_decoding(mock.Mock(), args, chapter, "python", "NVIDIA H200")
+        self.assertEqual(status, 0)
+        self.assertEqual(build.call_args.args[2], ["ch14_decoding_library", "read_roof"])
+        target = str(ROOT / "docs" / "results" / "decoding_h200.json")
+        words = ["python", "-m", "tools.bench.decoding", "--rounds", "7", "--json", target, "--peers"]
+        self.assertEqual(run.call_args.args[0], words)
 
     def test_file_named_after_the_gpu(self):
         self.assertEqual(bench.short_name("NVIDIA H100 80GB HBM3, 81559 MiB"), "h100")

@@ -25,11 +25,13 @@
 #include <numeric>
 #include <ostream>
 #include <random>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "attention/decoding_attention.hpp"
 #include "attention/half.hpp"
 #include "attention/inputs.hpp"
 #include "attention/masked_attention.hpp"
@@ -111,12 +113,55 @@ std::int64_t random_wide_head_dim(Random& random, std::int64_t most) {
   return random.one_in(2) ? std::min(width, most) : 8 * random.up_to(most / (random.one_in(2) ? 8 : 64));
 }
 
+/// A number of keys for a sequence of chapter 14: one in four is a multiple of all tiles, one in six is the
+/// least, and one in six is 0.
+std::int64_t random_keys(Random& random, const AttentionShape& shape) {
+  if (random.one_in(6)) return 0;
+  if (random.one_in(5)) return shape.seq_q;
+  const std::int64_t keys = shape.seq_q + random.up_to(shape.seq_k - shape.seq_q + 1) - 1;
+  return random.one_in(4) && keys >= 64 ? keys / 64 * 64 : keys;
+}
+
+/// The shape of chapter 14: few queries, any number of heads that share one of K, ragged lengths, pages that
+/// sequences may share, an fp8 cache, a given number of splits.
+fa::DecodingShape decoding_shape(Random& random, const AttentionShape& dense) {
+  fa::DecodingShape shape;
+  static_cast<AttentionShape&>(shape) = dense;
+  const bool small = dense.seq_k < 100;
+  constexpr std::int64_t kGroups[] = {1, 1, 2, 4, 5, 8, 16, 24};
+  constexpr std::int64_t kWidths[] = {64, 64, 128, 256}, kPages[] = {16, 64, 256};
+  shape.causal = true;
+  shape.strides.clear();
+  shape.batch = random.up_to(small ? 3 : 9);
+  shape.heads = shape.kv_heads * kGroups[random.up_to(std::size(kGroups)) - 1];
+  shape.head_dim = kWidths[random.up_to(std::size(kWidths)) - 1];
+  if (shape.scale) shape.scale = *shape.scale * std::sqrt(double(dense.head_dim) / double(shape.head_dim));
+  shape.seq_q = random.one_in(2) ? 1 : random.up_to(fa::kMostDecodingQueries);
+  shape.seq_k = std::max(shape.seq_q, dense.seq_k);
+  shape.dtype = random.one_in(2) ? fa::DType::kFloat16 : fa::DType::kBFloat16;
+  shape.fp8 = random.one_in(4);
+  if (random.one_in(2)) shape.splits = random.up_to(random.one_in(2) ? 4 : 20);
+  if (!random.one_in(3)) {
+    std::vector<std::int32_t> lengths;
+    for (std::int64_t number = 0; number < shape.batch; ++number)
+      lengths.push_back(std::int32_t(random_keys(random, shape)));
+    shape.key_lengths = std::make_shared<const std::vector<std::int32_t>>(std::move(lengths));
+  }
+  if (random.one_in(3)) {
+    const std::int64_t page_size = kPages[random.up_to(std::size(kPages)) - 1];
+    shape.block_table = std::make_shared<const fa::BlockTable>(
+        random_block_table(shape, page_size, random.one_in(2), random.bits()));
+  }
+  return shape;
+}
+
 /// The shape of a problem, for chapter 11 with random masks, dropout and functions of scores, in either
-/// direction; for chapter 12 with two widths, in either direction.
+/// direction; for chapter 12 with two widths, in either direction; for chapter 14 with few queries.
 /// @param other_widths  one in eight problems has a V of another width
 template <fa::Problem P>
 typename P::Shape shape_of(Random& random, const AttentionShape& dense, fa::Layout layout,
-                           bool other_widths) {
+                           [[maybe_unused]] bool other_widths) {
+  if constexpr (std::is_same_v<P, fa::DecodingAttention>) return decoding_shape(random, dense);
   typename P::Shape shape;
   static_cast<AttentionShape&>(shape) = dense;
   if constexpr (std::is_same_v<P, fa::MaskedAttention>) {
@@ -195,6 +240,16 @@ std::string masks_of(const fa::MaskedShape& s) {
   if (s.alibi) words += " --alibi";
   return words;
 }
+std::string masks_of(const fa::DecodingShape& s) {
+  std::string words = s.fp8 ? " --cache fp8" : "";
+  if (s.splits) words += fmt::format(" --splits {}", *s.splits);
+  if (s.key_lengths) words += fmt::format(" --key-lengths [{}]", fmt::join(*s.key_lengths, ","));
+  if (const fa::BlockTable* table = s.block_table.get()) {
+    words += fmt::format(" --page-size {} --pages {} --block-table {} x [{}]", table->page_size, table->pages,
+                         table->columns, fmt::join(table->numbers, ","));
+  }
+  return words;
+}
 
 std::string command_line(const std::string& chapter, const std::string& variant, const Problem& problem) {
   const AttentionShape& s = problem.shape;
@@ -245,6 +300,23 @@ struct Coverage {
     for (const auto& [name, has] : kinds) masks[name] += has;
   }
 
+  void add_masks(const fa::DecodingShape& s) {
+    bool one_key = false, no_keys = false, shared = false;
+    for (std::int64_t number = 0; number < s.batch; ++number) {
+      one_key |= s.keys_of(number) == 1;
+      no_keys |= s.keys_of(number) == 0;
+    }
+    if (const fa::BlockTable* table = s.block_table.get()) {
+      std::set<std::int32_t> seen;
+      for (const std::int32_t page : table->numbers) shared |= page >= 0 && !seen.insert(page).second;
+    }
+    const std::pair<const char*, bool> kinds[] = {
+        {"lengths", s.key_lengths != nullptr}, {"without keys", no_keys},       {"one key", one_key},
+        {"pages", s.block_table != nullptr},   {"shared pages", shared},        {"fp8", s.fp8},
+        {"splits", s.splits.has_value()},      {"several queries", s.seq_q > 1}};
+    for (const auto& [name, has] : kinds) masks[name] += has;
+  }
+
   void print() const {
     const auto line = [](const char* what, const auto& counts) {
       std::vector<std::string> words;
@@ -256,7 +328,7 @@ struct Coverage {
     line("head_dim", head_dims);
     line("layouts", layouts);
     line("inputs", inits);
-    if (!masks.empty()) line("masks", masks);
+    if (!masks.empty()) line("with", masks);
     fmt::print(
         "  causal {}, grouped queries {}, rows without keys {}, scale given {}; run twice, same bits: {}\n"
         "  right except for cancellation in dP - D: {}\n",
@@ -483,6 +555,8 @@ int main(int argc, char** argv) {
     const fa::AnyChapter chapter = fa::describe_chapter();
     if (fa::is_about<fa::MaskedAttention>(chapter))
       return soak(fa::chapter_of<fa::MaskedAttention>(chapter), problems, seed, longest, json_file);
+    if (fa::is_about<fa::DecodingAttention>(chapter))
+      return soak(fa::chapter_of<fa::DecodingAttention>(chapter), problems, seed, longest, json_file);
     if (fa::is_about<fa::TwoWayAttention>(chapter))
       return soak(fa::chapter_of<fa::TwoWayAttention>(chapter), problems, seed, longest, json_file);
     if (fa::is_about<fa::AttentionBackward>(chapter))

@@ -1,4 +1,4 @@
-"""Runs random problems for chapters 05 and 07 to 12, as many for each, at the same time.
+"""Runs random problems for chapters 05, 07 to 12 and 14, as many for each, at the same time.
 
     python3 -m tests.soak.soak [--problems N] [--seed S] [--longest L] [--chapters NN,..] [--build DIR]
     [--json FILE]
@@ -27,6 +27,7 @@ CHAPTERS = [
     "10_hopper_backward",
     "11_masks",
     "12_large_heads",
+    "14_decoding",
 ]
 ROOT = Path(__file__).resolve().parents[2]
 

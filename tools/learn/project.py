@@ -15,8 +15,13 @@ REPORT = ROOT / "build" / "report.html"
 FIRST_ATTENTION_CHAPTER = 3  # earlier chapters compute softmax and read no V
 BACKWARD_CHAPTER = 8  # it reads dO; some of its variants run only in fp32, others only in 16 bits
 FIRST_HOPPER_CHAPTER = 9  # from here on, kernels take a head_dim of 64 and more
+DECODING_CHAPTER = 14  # it takes 16 queries at most
 # What these chapters run on instead of the bundled input, whose head_dim is 32.
 HOPPER_INPUT = (*("--heads", "4", "--kv-heads", "2", "--seq-q", "229", "--head-dim", "64"), "--causal")
+DECODING_INPUT = (
+    *("--batch", "2", "--heads", "8", "--kv-heads", "2", "--seq-k", "500"),
+    *("--head-dim", "64"),
+)
 
 
 def shown(path: Path) -> str:
@@ -75,8 +80,13 @@ class Chapter:
 
     @property
     def runs_on_random_numbers(self) -> bool:
-        """Whether `learn run` gives it HOPPER_INPUT instead of the bundled input."""
+        """Whether `learn run` gives it random_input instead of the bundled input."""
         return not self.inputs()
+
+    @property
+    def random_input(self) -> tuple[str, ...]:
+        """The options of that input."""
+        return DECODING_INPUT if int(self.number) == DECODING_CHAPTER else HOPPER_INPUT
 
     @property
     def has_ranks(self) -> bool:

@@ -37,7 +37,7 @@ const bytesText = (bytes) =>
 const ratioText = (taken, ideal) => (taken / ideal).toFixed(taken % ideal ? 1 : 0);
 
 const OPS = ["__syncwarp", "shuffle", "vote", "mma", "elect", "fence", "initialises a barrier", "changes its registers", "wgmma fence",
-  "uses a local variable", "fails at an instruction"];
+  "uses a local variable", "fails at an instruction", "movmatrix"];
 const opName = (flags) => OPS[flags] ?? "instruction";
 
 // What a thread does where a defect is the event: "reads accumulator d[5]".

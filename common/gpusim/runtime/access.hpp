@@ -28,7 +28,7 @@ enum class Space : std::uint8_t { kGlobal, kShared, kCluster, kLocal };
 /// kCopyCommit and kCopyWait access nothing. They stand in the log to say when a lane commits a group of
 /// copies and when it waits, and have a number instead of an address: how many groups it has committed, and
 /// how many the wait covers. The number of a kOperation says which of BlockRunner::operations_ it is. A
-/// kFence is a __threadfence().
+/// kFence is a __threadfence(), and the number of a kArrival is that of BlockRunner::arrived_.
 enum class AccessKind : std::uint8_t {
   kRead,
   kWrite,
@@ -42,7 +42,9 @@ enum class AccessKind : std::uint8_t {
   kCopyWait,
   kOperation,
   kFence,
-  kAsyncRead  ///< by an asynchronous operation; not in the log
+  kArrival,
+  kDependency,  ///< griddepcontrol: 1 for .wait, 0 for .launch_dependents
+  kAsyncRead    ///< by an asynchronous operation; not in the log
 };
 
 using LaneAddresses = std::array<std::uintptr_t, kWarpSize>;

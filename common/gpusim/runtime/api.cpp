@@ -51,11 +51,17 @@ bool valid_device_range(const void* p, std::size_t bytes) {
   return bytes == 0 || !Arena::instance().contains(address) || Arena::instance().find(address, bytes) != 0;
 }
 
-/// The blocks of a cluster in each direction; {0, 0, 0} if the launch has no clusters.
-cudaError_t cluster_of(const cudaLaunchConfig_t& config, gpusim::device::Index& cluster) {
+/// @param cluster  its blocks in each direction; {0, 0, 0} if the launch has no clusters
+/// @param overlaps  whether the kernel may begin before the one before it has ended
+cudaError_t read_attributes(const cudaLaunchConfig_t& config, gpusim::device::Index& cluster,
+                            bool& overlaps) {
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config.attrs[i];
     if (attribute.id == cudaLaunchAttributeIgnore) continue;
+    if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization) {
+      overlaps = attribute.val.programmaticStreamSerializationAllowed != 0;
+      continue;
+    }
     if (attribute.id != cudaLaunchAttributeClusterDimension) return cudaErrorNotSupported;
     if (gpusim::emulated_device().compute_capability < 90) return cudaErrorNotSupported;
     const auto& dim = attribute.val.clusterDim;
@@ -387,7 +393,9 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
   if (config.dynamicSmemBytes > std::max(allowed, kDefaultDynamicShared))
     return result(cudaErrorInvalidValue);
   Index cluster{0, 0, 0};
-  if (const cudaError_t error = cluster_of(config, cluster); error != cudaSuccess) return result(error);
+  bool overlaps = false;
+  if (const cudaError_t error = read_attributes(config, cluster, overlaps); error != cudaSuccess)
+    return result(error);
   Streams::instance().begin(config.stream);
   const std::size_t static_bytes = run({{grid.x, grid.y, grid.z},
                                         {block.x, block.y, block.z},
@@ -397,7 +405,9 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
                                         kernel,
                                         integers,
                                         argument_bytes,
-                                        cluster});
+                                        cluster,
+                                        config.stream,
+                                        overlaps && Streams::instance().follows_kernel()});
   // Only the run shows which static variables a kernel has. A device refuses the launch instead.
   const bool has_limit = limit != dynamic_shared_limits().end();
   const std::size_t most = has_limit ? emulated_device().shared_bytes_per_block() : kDefaultDynamicShared;

@@ -31,7 +31,8 @@ Arena::Arena() {
     Reserved<std::uint8_t> init(size / 4);
     GridRaces races(size);
     Publishers publishers(size);
-    if (!data || !owners || !init || !races || !publishers) continue;
+    auto order = std::make_unique<GridOrder>(size);
+    if (!data || !owners || !init || !races || !*order || !publishers) continue;
     base_ = reinterpret_cast<std::uintptr_t>(data.data());
     size_ = size;
     device_range = {base_, size_};
@@ -39,6 +40,7 @@ Arena::Arena() {
     page_owner_ = std::move(owners);
     init_ = std::move(init);
     grid_races_ = std::move(races);
+    grid_order_ = std::move(order);
     publishers_ = std::move(publishers);
   }
   if (base_ == 0) throw std::runtime_error("gpusim: cannot reserve address space (ulimit -v?)");

@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "gpusim/runtime/grid_order.hpp"
 #include "gpusim/runtime/grid_races.hpp"
 #include "gpusim/runtime/published.hpp"
 #include "gpusim/runtime/reserved.hpp"
@@ -69,6 +71,7 @@ class Arena {
   std::size_t written_prefix(std::uintptr_t address, std::size_t bytes) const;
 
   GridRaces& grid_races() { return grid_races_; }
+  GridOrder& grid_order() { return *grid_order_; }
   const Publishers& publishers() const { return publishers_; }
 
  private:
@@ -90,6 +93,7 @@ class Arena {
   Reserved<std::uint32_t> page_owner_;
   Reserved<std::uint8_t> init_;
   GridRaces grid_races_;
+  std::unique_ptr<GridOrder> grid_order_;
   Publishers publishers_;
   std::vector<Allocation> allocations_;
   std::map<std::uintptr_t, std::size_t> free_;  ///< below top_: address and bytes; no two are adjacent

@@ -117,6 +117,9 @@ void BlockRunner::begin_block(std::uint64_t linear, std::uint32_t number) {
   idle_rounds_ = 0;
   waits_ = 0;
   operations_.clear();
+  arrived_.clear();
+  arrivals_.clear();
+  dependencies_.clear();
   declared_.clear();
   clear_shared();
   global_shadow_.next_block();
@@ -154,6 +157,7 @@ void BlockRunner::start_threads() {
     t.index = index;
     t.linear = i;
     t.state = State::kReady;
+    t.fence_epoch = 0;
     t.fence_pc = nullptr;
     t.loops.reset();
     t.open_group.clear();

@@ -37,6 +37,7 @@
 #include "gpusim/runtime/defects.hpp"
 #include "gpusim/runtime/device.hpp"
 #include "gpusim/runtime/event_trace.hpp"
+#include "gpusim/runtime/grid_order.hpp"
 #include "gpusim/runtime/landed_boxes.hpp"
 #include "gpusim/runtime/loops.hpp"
 #include "gpusim/runtime/pattern.hpp"
@@ -65,8 +66,8 @@ struct Tally {
   Findings findings;
   std::map<std::uintptr_t, std::int64_t> early_waits;  ///< over-waited groups, by the wait
   std::vector<std::uintptr_t> suspects;  ///< words over which blocks may be in conflict (see GridRaces)
-  std::vector<std::uint32_t>
-      releases;  ///< blocks that have executed an atomic operation after a __threadfence()
+  /// Blocks that have executed atomic operations in global memory, with the latest one.
+  std::vector<std::pair<std::uint32_t, const void*>> atomics;
 };
 
 /// Runs the blocks given to it, one after the other. Belongs to one CPU thread.
@@ -151,6 +152,14 @@ class BlockRunner {
 
   int sync_threads(int value, const void* pc);
   void thread_fence(const void* pc);
+  /// @param waits  for the kernel before; otherwise the next one may begin
+  void note_dependency(bool waits, const void* pc);
+  /// Whether an atomic operation of the thread that runs releases what its block has done: after a
+  /// __threadfence(), of this thread or of all, and at most one __syncthreads() since.
+  bool releases() const { return current_->fence_epoch != 0 && current_->fence_epoch + 1 >= epoch_; }
+  /// Carries out such an atomic operation. See GridOrder.
+  template <class Operation>
+  void arrive_at_counter(const void* counter, bool acquires, Operation&& operation, const void* pc);
   [[noreturn]] void trap_by_kernel(const void* pc);
   void warp_rendezvous(unsigned mask, device::WarpOp op, void* operand, void (*resolve)(void* const*),
                        const void* pc);
@@ -280,6 +289,7 @@ class BlockRunner {
     bool of_cluster = false;         ///< kMbarrier: the scope of the wait
     bool only_tests = false;         ///< kMbarrier: it goes on even if the phase is not complete
     bool passed = false;             ///< kMbarrier: the phase was complete
+    std::uint32_t fence_epoch = 0;   ///< in which it has executed its latest __threadfence()
     const void* fence_pc = nullptr;  ///< of its latest __threadfence(), as far as the log has been processed
     LoopTracker loops;
     // kDone: the latest access since the last synchronisation, whose return address is sync_pc
@@ -444,7 +454,13 @@ class BlockRunner {
   // block_counts.cpp
   void process(const WarpAccess& access, int warp);
   void process_fence(InstructionKey key, std::uint32_t lanes, int warp);
-  void note_release(std::uint32_t lanes, int warp);
+  void note_arrival(Arrival&& arrival);
+  void process_arrivals(const WarpAccess& access, int warp);
+  void process_arrival(Arrival&& arrival, int thread);
+  std::size_t latest_arrival(const Actor& actor, int lane) const;
+  void process_dependency(bool waits, int thread);
+  bool comes_after(const Actor& actor, int lane, const Moment& moment) const;
+  void check_unfinished(std::uintptr_t offset, Use use, int lane, const Actor& actor);
   void count_global(const WarpAccess& access, const Pattern& pattern);
   void count_shared(const WarpAccess& access, const Pattern& pattern);
   Actor actor_of(InstructionKey key, int warp);
@@ -712,6 +728,9 @@ class BlockRunner {
   std::vector<RemoteUse> remote_uses_;             ///< of this one's memory
   std::vector<SourceUse> source_uses_;             ///< of this one's memory, by its own copies
   GlobalShadow global_shadow_;
+  std::vector<Arrival> arrived_;      ///< in the log
+  std::vector<Arrival> arrivals_;     ///< of this block
+  std::vector<Moment> dependencies_;  ///< its waits for the kernel before
 
   // Asynchronous operations. Most kernels have none, and then all this stays empty.
   bool has_clocks_ = false;            ///< this block does have some
@@ -791,6 +810,21 @@ void BlockRunner::found(const FindingKey& key, Complete&& complete) {
   if (is_recorded) [[unlikely]]
     record_defect(key, *e, in_kernel);
   if (debugging_) announcer_.announce(key, *e);
+}
+
+template <class Operation>
+void BlockRunner::arrive_at_counter(const void* counter, bool acquires, Operation&& operation,
+                                    const void* pc) {
+  if (is_shared(counter)) return operation();
+  std::uint64_t position = 0;
+  {
+    const OutsideKernel outside;
+    position = arena_.grid_order().carry_out(operation);
+  }
+  note_arrival({.counter = reinterpret_cast<std::uintptr_t>(counter) - arena_base_,
+                .position = position,
+                .pc = pc,
+                .acquires = acquires});
 }
 
 template <class Words>

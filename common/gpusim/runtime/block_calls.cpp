@@ -19,8 +19,12 @@ int BlockRunner::sync_threads(int value, const void* pc) {
 }
 
 void BlockRunner::thread_fence(const void* pc) {
+  current_->fence_epoch = epoch_;
   const InstructionKey key = InstructionKey::make(pc, 0, AccessKind::kFence, Space::kGlobal);
-  if (debugging_) return process_fence(key, 1u << lane(), current_->linear / kWarpSize);
+  if (debugging_) {
+    const OutsideKernel outside;
+    return process_fence(key, 1u << lane(), current_->linear / kWarpSize);
+  }
   while (!log_.append(key, current_->loops, 0)) suspend();
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "gpusim/runtime/block.hpp"
@@ -21,6 +22,14 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
   if (record_ != nullptr) [[unlikely]]
     settle_defects_before(log_.number_of(access), warp);
   if (key.kind() == AccessKind::kOperation) return process_operations(access, warp);
+  if (key.kind() == AccessKind::kDependency) {
+    for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+      const int lane = std::countr_zero(rest);
+      process_dependency(access.addresses[lane] != 0, warp * kWarpSize + lane);
+    }
+    return;
+  }
+  if (key.kind() == AccessKind::kArrival) return process_arrivals(access, warp);
   if (key.kind() == AccessKind::kFence) return process_fence(key, access.lanes, warp);
   if (key.kind() >= AccessKind::kCopyCommit) return process_note(access, warp);
   warps_[warp].barrier_pc = nullptr;
@@ -33,7 +42,11 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
   if (record_ != nullptr) [[unlikely]]
     record_access(access, pattern, warp);
   if (key.space() == Space::kGlobal) {
-    if (key.kind() == AccessKind::kAtomic) note_release(access.lanes, warp);
+    if (key.kind() == AccessKind::kAtomic) {
+      if (tally.atomics.empty() || tally.atomics.back().first != number_)
+        tally.atomics.emplace_back(number_, nullptr);
+      tally.atomics.back().second = reinterpret_cast<const void*>(key.pc());
+    }
     count_global(access, pattern);
   } else if (key.space() == Space::kCluster) {
     count_remote(access);
@@ -53,15 +66,107 @@ void BlockRunner::process_fence(InstructionKey key, std::uint32_t lanes, int war
   arena_.grid_races().note_fence(sites_.of(key.pc()));
   for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1)
     threads_[warp * kWarpSize + std::countr_zero(rest)].fence_pc = reinterpret_cast<const void*>(key.pc());
+  // After the block's latest arrival, it acquires: in the same thread, or in one that comes after the
+  // barrier.
+  if (arrivals_.empty()) return;
+  Arrival& latest = arrivals_.back();
+  const auto [thread, epoch, tick] = latest.when;
+  const bool is_own = thread / kWarpSize == warp && (lanes >> thread % kWarpSize & 1) != 0;
+  if (epoch == epoch_ ? is_own : !is_own && epoch + 1 == epoch_) latest.acquires = true;
+  arena_.grid_order().set(User::make(number_, rank_ * kMaxThreads, 0), arrivals_);
 }
 
-/// An atomic operation in global memory: after a fence, others may learn from it what the thread has written.
-void BlockRunner::note_release(std::uint32_t lanes, int warp) {
-  for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
-    const bool is_release = threads_[warp * kWarpSize + std::countr_zero(rest)].fence_pc != nullptr;
-    const bool is_known = !tally.releases.empty() && tally.releases.back() == number_;
-    if (is_release && !is_known) tally.releases.push_back(number_);
+void BlockRunner::note_arrival(Arrival&& arrival) {
+  const void* const pc = arrival.pc;
+  const std::size_t number = arrived_.size();
+  {
+    const OutsideKernel outside;
+    if (debugging_) return process_arrival(std::move(arrival), current_->linear);
+    arrived_.push_back(std::move(arrival));
   }
+  const InstructionKey key = InstructionKey::make(pc, 0, AccessKind::kArrival, Space::kGlobal);
+  while (!log_.append(key, current_->loops, number)) suspend();
+}
+
+void BlockRunner::process_arrivals(const WarpAccess& access, int warp) {
+  for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    process_arrival(std::move(arrived_[access.addresses[lane]]), warp * kWarpSize + lane);
+  }
+}
+
+void BlockRunner::process_arrival(Arrival&& arrival, int thread) {
+  const int warp = thread / kWarpSize, lane = thread % kWarpSize;
+  const Actor actor = actor_of(InstructionKey::make(arrival.pc, 4, AccessKind::kRead, Space::kGlobal), warp);
+  arrival.when = {thread, epoch_, warps_[warp].clock.tick};
+  arrival.known = latest_arrival(actor, lane);
+  global_shadow_.for_each_page([&](std::uintptr_t begin, RaceShadow& page) {
+    for (std::size_t offset = 0; offset < GlobalShadow::kPageBytes; offset += 4) {
+      bool is_unreleased = false;
+      page.check_read(offset, 4, lane, actor,
+                      [&](int, const Rival& rival) { is_unreleased |= rival.kind != AccessKind::kAtomic; });
+      if (is_unreleased) arrival.unreleased.push_back(begin + offset);
+    }
+  });
+  arrivals_.push_back(std::move(arrival));
+  arena_.grid_order().set(User::make(number_, rank_ * kMaxThreads, 0), arrivals_);
+}
+
+/// The number of the block's latest arrival that comes before what a lane does now, from 1 on; 0: none does.
+std::size_t BlockRunner::latest_arrival(const Actor& actor, int lane) const {
+  std::size_t number = arrivals_.size();
+  for (; number != 0; --number) {
+    if (comes_after(actor, lane, arrivals_[number - 1].when)) break;
+  }
+  return number;
+}
+
+bool BlockRunner::comes_after(const Actor& actor, int lane, const Moment& moment) const {
+  return moment.epoch != epoch_ || actor.comes_after(lane, std::uint16_t(moment.thread), moment.tick);
+}
+
+void BlockRunner::note_dependency(bool waits, const void* pc) {
+  if (launch_->unfinished_from == 0) return;
+  if (debugging_) {
+    const OutsideKernel outside;
+    return process_dependency(waits, current_->linear);
+  }
+  const InstructionKey key = InstructionKey::make(pc, 0, AccessKind::kDependency, Space::kGlobal);
+  while (!log_.append(key, current_->loops, waits)) suspend();
+}
+
+void BlockRunner::process_dependency(bool waits, int thread) {
+  GridOrder& order = arena_.grid_order();
+  if (waits) {
+    if (dependencies_.empty()) order.note_wait();
+    dependencies_.push_back({thread, epoch_, warps_[thread / kWarpSize].clock.tick});
+  } else if (dependencies_.empty()) {
+    order.note_early_trigger();
+  }
+}
+
+/// A use of bytes, part or all of one word: kernels that may not have ended yet must not be in conflict with
+/// it.
+void BlockRunner::check_unfinished(std::uintptr_t offset, Use use, int lane, const Actor& actor) {
+  if (std::any_of(dependencies_.begin(), dependencies_.end(),
+                  [&](const Moment& wait) { return comes_after(actor, lane, wait); }))
+    return;
+  const auto rival = arena_.grid_races().earlier_use(offset, use, launch_->unfinished_from);
+  if (!rival) return;
+  constexpr AccessKind kKinds[] = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAtomic};
+  const FindingKey key{.kind = DefectKind::kRace,
+                       .pc = pc_of_site(actor.site),
+                       .rival_pc = pc_of_site(rival->second.site()),
+                       .access = kKinds[int(use)],
+                       .rival_access = kKinds[int(rival->first)],
+                       .bytes = 4};
+  found(key, [&](Example& e) {
+    fill(e, actor.warp * kWarpSize + lane, Space::kGlobal, arena_base_ + offset);
+    e.of_operations = true;
+    e.reason = {
+        "the kernel before may still be running: no cudaGridDependencySynchronize() comes before this " +
+        gpusim::name_of(use)};
+  });
 }
 
 void BlockRunner::count_global(const WarpAccess& access, const Pattern& pattern) {
@@ -194,16 +299,23 @@ void BlockRunner::record_use(std::uintptr_t offset, std::size_t bytes, int lane,
                   : actor.kind == AccessKind::kInTurn ? Use::kInTurn
                                                       : Use::kAtomic;
   const User user = User::make(number_, rank_ * kMaxThreads + actor.warp * kWarpSize + lane, actor.site);
+  if (launch_->unfinished_from != 0) [[unlikely]]
+    check_unfinished(offset, use, lane, actor);
   GridRaces& races = arena_.grid_races();
   const std::size_t known = tally.suspects.size();
   races.record(offset, bytes, use, user, tally.suspects);
+  if (!arrivals_.empty()) [[unlikely]]
+    arena_.grid_order().stamp(offset, use, user, arrivals_.size(), latest_arrival(actor, lane));
   if (Streams& streams = Streams::instance(); streams.are_several())
     streams.use(offset, bytes, use, actor.site);
   if (!debugging_ || tally.suspects.size() == known) return;
   const std::uint32_t first = first_block();
   for (const GridRace& race : races.conflicts(tally.suspects.back())) {
     if (race.one.bits != user.bits && race.other.bits != user.bits) continue;
-    const auto [key, example] = finding_of(race, *launch_, first);
+    auto reason = arena_.grid_order().why_not(race);
+    if (!reason) continue;
+    auto [key, example] = finding_of(race, *launch_, first);
+    example.reason = std::move(*reason);
     announcer_.announce(key, example);
   }
 }

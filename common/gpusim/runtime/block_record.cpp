@@ -254,6 +254,7 @@ void BlockRunner::record_warp_op(int warp, const Thread& leader, std::uint32_t l
     case WarpOp::kShuffle: return record_op(warp, record::Op::kShuffle, lanes, pc);
     case WarpOp::kVote: return record_op(warp, record::Op::kVote, lanes, pc);
     case WarpOp::kElect: return record_op(warp, record::Op::kElect, lanes, pc);
+    case WarpOp::kTranspose: return record_op(warp, record::Op::kTranspose, lanes, pc);
     case WarpOp::kMma: {
       const auto type = static_cast<const MmaOperand*>(leader.operand)->type;
       return record_op(warp, record::Op::kMma, lanes, pc, record_->product({.m = 16, .n = 8, .type = type}));

@@ -187,6 +187,7 @@ void BlockRunner::resolve_warp(int warp) {
         w.products.has_arrived = true;
         break;
       case device::WarpOp::kElect: break;
+      case device::WarpOp::kTranspose: ++tally.ops.transposes; break;
     }
     idle_rounds_ = 0;
   }

@@ -26,7 +26,9 @@ const char* verb(AccessKind kind) {
     case AccessKind::kCopyCommit:
     case AccessKind::kCopyWait:
     case AccessKind::kOperation:
-    case AccessKind::kFence: break;
+    case AccessKind::kFence:
+    case AccessKind::kArrival:
+    case AccessKind::kDependency: break;
   }
   return "?";
 }
@@ -78,10 +80,9 @@ std::string how_to_order_blocks(const FindingKey& key, const Example& e, const L
   if (e.fence != 0) {
     const std::string fence = "the __threadfence() at " + line_of(e.fence).text +
                               " orders the accesses of its own thread, but no block waits for another: ";
-    return fence + (e.released
-                        ? "if an atomic counter or a flag orders them, that is not followed here"
-                        : "use a second kernel, grid.sync() in a cooperative launch, or, if all blocks "
-                          "are resident, an atomic counter that they wait for");
+    return fence +
+           "use a second kernel, grid.sync() in a cooperative launch, or, if all blocks "
+           "are resident, an atomic counter that they wait for";
   }
   if (key.access == AccessKind::kInTurn || key.rival_access == AccessKind::kInTurn)
     return "one of the blocks waits for its turn, the other does not";
@@ -92,19 +93,20 @@ std::string how_to_order_blocks(const FindingKey& key, const Example& e, const L
   return "blocks are not ordered: no block waits for another; read in a second kernel what this one writes";
 }
 
-std::string describe_race_of_streams(const FindingKey& key, const Example& e, const LineOf& line_of) {
+std::string describe_race_of_operations(const FindingKey& key, const Example& e, const LineOf& line_of,
+                                        const std::string& reason) {
   const auto side = [&](AccessKind kind, std::uintptr_t pc, const std::string& routine) {
     return std::string(verb(kind)) + " access by " +
            (routine.empty() ? "a kernel at " + line_of(pc).text : routine + "()");
   };
   return "Race reported between " + side(key.rival_access, key.rival_pc, e.rival_routine) + " and " +
-         side(key.access, key.pc, e.routine) + "\n    global memory, " + e.place +
-         ": they are in two streams, and neither waits for an event of the other";
+         side(key.access, key.pc, e.routine) + "\n    global memory, " + e.place + ": " +
+         (reason.empty() ? "they are in two streams, and neither waits for an event of the other" : reason);
 }
 
 std::string describe_race(const FindingKey& key, const Example& e, const LineOf& line_of,
                           const std::string& reason) {
-  if (e.of_streams) return describe_race_of_streams(key, e, line_of);
+  if (e.of_operations) return describe_race_of_operations(key, e, line_of, reason);
   std::ostringstream out;
   // Print the access first that a reader would name first: the write, or the earlier of two.
   const bool rival_first = key.rival_access != AccessKind::kRead;
@@ -126,7 +128,7 @@ std::string describe_race(const FindingKey& key, const Example& e, const LineOf&
     return out.str();
   }
   if (e.block != e.rival_block) {
-    out << ": " << how_to_order_blocks(key, e, line_of);
+    out << ": " << (reason.empty() ? how_to_order_blocks(key, e, line_of) : reason);
     return out.str();
   }
   out << (e.note.empty() ? " in block " + triple(e.grid.at(e.block)) : e.note) << ": ";

@@ -95,9 +95,8 @@ struct Example {
   std::vector<Group>
       groups;  ///< divergence: those that have arrived, and then the others; lanes, if they wait with a mask
   std::uintptr_t fence =
-      0;                  ///< races over global memory: a __threadfence() that does not order the two, or 0
-  bool released = false;  ///< races between blocks: after it, the writer's block executes an atomic operation
-  bool of_streams = false;                       ///< races: between operations of two streams
+      0;  ///< races over global memory: a __threadfence() that does not order the two, or 0
+  bool of_operations = false;  ///< races: between operations of two streams, or two kernels of one
   std::string routine = {}, rival_routine = {};  ///< of the host, instead of a kernel
   // Races with an asynchronous copy; return addresses, or 0.
   bool waited =

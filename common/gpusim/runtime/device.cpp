@@ -10,6 +10,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -59,17 +60,22 @@ class Pool {
     for (std::thread& t : threads_) t.join();
   }
 
-  std::size_t run(const device::Launch& launch) {
+  std::size_t run(device::Launch launch) {
     const device::Index c = launch.cluster;
     const std::uint64_t blocks =
         std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z / (c.x == 0 ? 1 : c.x * c.y * c.z);
     std::unique_lock lock(mutex_);
     if (std::uint64_t(next_number_) + blocks > 0xffffffffu) {
       Arena::instance().grid_races().forget_all();
+      Arena::instance().grid_order().forget_all();
       Arena::instance().publishers().forget_all();
+      unfinished_from_.clear();
       next_number_ = 1;
     }
+    std::uint32_t& unfinished_from = unfinished_from_[launch.stream];
+    if (launch.overlaps) launch.unfinished_from = unfinished_from;
     Arena::instance().grid_races().begin(next_number_);
+    Arena::instance().grid_order().begin(next_number_);
     launch_ = &launch;
     blocks_ = blocks;
     next_block_ = 0;
@@ -80,6 +86,9 @@ class Pool {
     done_.wait(lock, [this] { return busy_ == 0; });
     Session::instance().settle_grid_races(launch, next_number_);
     if (record::Recorder* recorder = record::Recorder::instance()) recorder->end_launch(launch, next_number_);
+    const std::uint64_t ranks = std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
+    if (launch.unfinished_from == 0 || Arena::instance().grid_order().has_waited(ranks))
+      unfinished_from = next_number_;
     next_number_ += std::uint32_t(blocks);
     launch_ = nullptr;
     return static_bytes_;
@@ -148,6 +157,8 @@ class Pool {
   int busy_ = 0;
   std::uint64_t generation_ = 0;
   std::uint32_t next_number_ = 1;
+  /// By stream: the blocks from this number on may not have ended when its next kernel begins.
+  std::map<const void*, std::uint32_t> unfinished_from_;
   const device::Launch* launch_ = nullptr;
   std::uint64_t blocks_ = 0;      ///< or clusters
   std::size_t static_bytes_ = 0;  ///< of static shared variables that a block of this launch has used
@@ -245,6 +256,14 @@ void resolve_reduce(void* const* lanes) {
 int lane() { return current_runner->lane(); }
 unsigned active_lanes() { return current_runner->active_lanes(); }
 bool is_shared(const void* address) { return current_runner->is_shared(address); }
+void depend_on_kernel_before() {
+  current_runner->require(90, "griddepcontrol.wait", GPUSIM_CALLER);
+  current_runner->note_dependency(true, GPUSIM_CALLER);
+}
+void let_next_kernel_begin() {
+  current_runner->require(90, "griddepcontrol.launch_dependents", GPUSIM_CALLER);
+  current_runner->note_dependency(false, GPUSIM_CALLER);
+}
 void thread_fence() { current_runner->thread_fence(GPUSIM_CALLER); }
 void trap() { current_runner->trap_by_kernel(GPUSIM_CALLER); }
 
@@ -301,7 +320,7 @@ void load_matrices(const void* row, int matrices, bool transposed, std::uint32_t
 
 std::uint32_t transpose_matrix(std::uint32_t pair) {
   TransposeOperand operand{pair};
-  current_runner->warp_rendezvous(~0u, WarpOp::kMatrixLoad, &operand, &resolve_transpose, GPUSIM_CALLER);
+  current_runner->warp_rendezvous(~0u, WarpOp::kTranspose, &operand, &resolve_transpose, GPUSIM_CALLER);
   return operand.pair;
 }
 
@@ -323,11 +342,19 @@ std::int64_t warp_reduce(unsigned mask, std::int64_t value, Reduction how) {
 namespace {
 
 template <class T>
-T update(T* address, T operand, T (*op)(T, T), const void* pc) {
+T update(T* address, T operand, T (*op)(T, T), const void* pc, bool acq_rel = false) {
   current_runner->access<AccessKind::kAtomic, sizeof(T)>(address, pc);
-  T old = __atomic_load_n(address, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(address, &old, op(old, operand), true, __ATOMIC_RELAXED,
-                                      __ATOMIC_RELAXED)) {
+  T old;
+  const auto carry_out = [&] {
+    old = __atomic_load_n(address, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(address, &old, op(old, operand), true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
+    }
+  };
+  if (acq_rel || current_runner->releases()) [[unlikely]] {
+    current_runner->arrive_at_counter(address, acq_rel, carry_out, pc);
+  } else {
+    carry_out();
   }
   return old;
 }
@@ -352,6 +379,10 @@ std::uint32_t atomic_update(std::uint32_t* address, std::uint32_t operand,
 std::uint64_t atomic_update(std::uint64_t* address, std::uint64_t operand,
                             std::uint64_t (*op)(std::uint64_t, std::uint64_t)) {
   return update(address, operand, op, GPUSIM_CALLER);
+}
+std::uint32_t atomic_acq_rel(std::uint32_t* address, std::uint32_t operand,
+                             std::uint32_t (*op)(std::uint32_t, std::uint32_t)) {
+  return update(address, operand, op, GPUSIM_CALLER, true);
 }
 void atomic_add_vector(float* address, float* values, int count) {
   current_runner->require(90, "atomicAdd of a vector", GPUSIM_CALLER);

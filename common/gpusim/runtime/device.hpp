@@ -29,6 +29,7 @@ enum class WarpOp : std::uint8_t {
   kMatrixLoad,
   kMma,
   kElect,
+  kTranspose,
   kWarpgroup,
   kWarpgroupWait
 };
@@ -55,6 +56,10 @@ int lane();
 
 /// __threadfence(). It orders the accesses of this thread, and waits for no other.
 void thread_fence();
+/// griddepcontrol.wait and .launch_dependents. Here each kernel begins when the one before it has ended; what
+/// may go wrong if it begins earlier is reported.
+void depend_on_kernel_before();
+void let_next_kernel_begin();
 /// Ends the thread, and reports it.
 [[noreturn]] void trap();
 /// Whether this is an address in the shared memory of this block.
@@ -67,6 +72,9 @@ std::uint32_t atomic_update(std::uint32_t* address, std::uint32_t operand,
                             std::uint32_t (*op)(std::uint32_t old, std::uint32_t operand));
 std::uint64_t atomic_update(std::uint64_t* address, std::uint64_t operand,
                             std::uint64_t (*op)(std::uint64_t old, std::uint64_t operand));
+/// The same, which releases what is ordered before it to blocks that acquire it later, and acquires.
+std::uint32_t atomic_acq_rel(std::uint32_t* address, std::uint32_t operand,
+                             std::uint32_t (*op)(std::uint32_t old, std::uint32_t operand));
 /// Adds `count` floats, 2 or 4, to adjacent ones in global memory, each atomically: one access, of sm_90.
 /// @param values  in: what to add; out: the previous values
 void atomic_add_vector(float* address, float* values, int count);
@@ -146,6 +154,10 @@ struct Launch {
   std::initializer_list<std::int64_t> parameters;  ///< the arguments; 0 for those that are no integers
   std::size_t argument_bytes = 0;                  ///< at `arguments`
   Index cluster = {0, 0, 0};  ///< blocks in each direction; 0: the launch has no clusters
+  const void* stream = nullptr;
+  bool overlaps = false;  ///< it may begin before the kernel before it in the stream has ended
+  /// The blocks from this number on may not have ended when it begins; 0: all have.
+  std::uint32_t unfinished_from = 0;
 };
 /// The most static shared memory of a kernel: ptxas refuses more.
 inline constexpr std::size_t kMostStaticShared = 48 * 1024;

@@ -103,6 +103,10 @@ void tma_load(void* shared, const CUtensorMap* map, std::uint64_t* barrier, int 
 void tma_load(void* shared, const CUtensorMap* map, std::uint64_t* barrier, int x, int y, int z, int w) {
   copy_box(BulkCopy::Kind::kLoad, map, shared, barrier, {x, y, z, w}, kTensorCopy, GPUSIM_CALLER);
 }
+void tma_load(void* shared, const CUtensorMap* map, std::uint64_t* barrier, int x, int y, int z, int w,
+              int v) {
+  copy_box(BulkCopy::Kind::kLoad, map, shared, barrier, {x, y, z, w, v}, kTensorCopy, GPUSIM_CALLER);
+}
 void tma_store(const CUtensorMap* map, const void* shared, int x, int y, int z) {
   copy_box(BulkCopy::Kind::kStore, map, shared, nullptr, {x, y, z}, kTensorCopy, GPUSIM_CALLER);
 }

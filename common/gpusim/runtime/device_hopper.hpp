@@ -32,6 +32,8 @@ void bulk_copy_cluster(void* to, const void* from, int bytes, std::uint64_t* bar
 void prefetch_tensor_map(const CUtensorMap* map);
 void tma_load(void* shared, const CUtensorMap* map, std::uint64_t* barrier, int x, int y, int z);
 void tma_load(void* shared, const CUtensorMap* map, std::uint64_t* barrier, int x, int y, int z, int w);
+void tma_load(void* shared, const CUtensorMap* map, std::uint64_t* barrier, int x, int y, int z, int w,
+              int v);
 void tma_store(const CUtensorMap* map, const void* shared, int x, int y, int z);
 void tma_store(const CUtensorMap* map, const void* shared, int x, int y, int z, int w);
 void tma_reduce_add(const CUtensorMap* map, const void* shared, int x, int y, int z);

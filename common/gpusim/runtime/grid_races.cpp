@@ -106,6 +106,19 @@ std::array<User, 2> GridRaces::users(std::uintptr_t byte, int use) const {
   return result;
 }
 
+std::optional<std::pair<Use, User>> GridRaces::earlier_use(std::uintptr_t offset, Use use,
+                                                           std::uint32_t first) const {
+  const unsigned present = flags_[offset >> kPageBits].load();
+  for (const Use other : {Use::kWrite, Use::kAtomic, Use::kRead}) {
+    for (int unit = 0; unit < kUnits && conflict(int(use), int(other)); ++unit) {
+      if ((present & flag(unit, int(other))) == 0) continue;
+      const User user{cells_[unit][int(other)][offset >> unit].lowest.load()};
+      if (user.block() >= first && user.block() < first_block_) return std::pair(other, user);
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<User> GridRaces::writer(std::uintptr_t offset) const {
   for (const Use use : {Use::kWrite, Use::kAtomic, Use::kInTurn}) {
     if (const User user = users(offset, int(use))[0]; user.bits != 0) return user;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "gpusim/runtime/reserved.hpp"
@@ -73,6 +74,9 @@ class GridRaces {
 
   /// The conflicts over one suspect, each pair of uses with the lowest blocks that made them.
   std::vector<GridRace> conflicts(std::uintptr_t suspect) const;
+  /// A use of these bytes, part or all of one word, that is in conflict with this one, by a block of an
+  /// earlier launch from number `first` on.
+  std::optional<std::pair<Use, User>> earlier_use(std::uintptr_t offset, Use use, std::uint32_t first) const;
   /// The lowest block that has written or atomically changed a byte in this launch.
   std::optional<User> writer(std::uintptr_t offset) const;
   /// The word is a suspect no longer.

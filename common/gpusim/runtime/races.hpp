@@ -90,6 +90,14 @@ struct Actor {
   bool knows_read(int thread, std::uint16_t other, std::uint32_t then) const {
     return clocks != nullptr && clocks->knows_read(thread, other, then, is_remote ? first : clocks->first());
   }
+  /// Whether what a lane does now comes after what another thread, or a sequence, did at that tick of this
+  /// epoch.
+  bool comes_after(int lane, std::uint16_t other, std::uint32_t then) const {
+    const int thread = warp * kWarpSize + lane;
+    return is_thread(thread, other) ||
+           (is_in_warp(other / kWarpSize) && clock->ordered(other % kWarpSize, then, lane)) ||
+           knows(thread, other, then);
+  }
   bool is_in_warp(int other) const { return warp == other && !is_remote; }
   bool is_thread(int thread, int other) const { return thread == other && !is_remote; }
 };
@@ -330,17 +338,13 @@ class RaceShadow {
       on_race(lane, Rival{c.writer, c.writer_site, AccessKind::kCopyIssue});
       return false;
     }
-    if (c.writer == kNobody || a.is_thread(thread, c.writer) ||
-        (c.writer_atomic && a.kind == AccessKind::kAtomic))
+    if (c.writer == kNobody || (c.writer_atomic && a.kind == AccessKind::kAtomic) ||
+        a.comes_after(lane, c.writer, c.writer_tick))
       return true;
-    if ((!a.is_in_warp(c.writer / kWarpSize) ||
-         !a.clock->ordered(c.writer % kWarpSize, c.writer_tick, lane)) &&
-        !a.knows(thread, c.writer, c.writer_tick)) {
-      on_race(lane, Rival{c.writer, c.writer_site,
-                          c.writer_atomic   ? AccessKind::kAtomic
-                          : c.writer_copied ? AccessKind::kCopyLand
-                                            : AccessKind::kWrite});
-    }
+    on_race(lane, Rival{c.writer, c.writer_site,
+                        c.writer_atomic   ? AccessKind::kAtomic
+                        : c.writer_copied ? AccessKind::kCopyLand
+                                          : AccessKind::kWrite});
     return true;
   }
 
@@ -474,6 +478,12 @@ class GlobalShadow {
     if (page == nullptr) [[unlikely]]
       page = take_page(offset / kPageBytes);
     return *page;
+  }
+
+  /// Calls f(offset, page) for each page that the block has used, with its offset into the arena.
+  template <class F>
+  void for_each_page(F&& f) {
+    for (const std::size_t number : used_) f(number * kPageBytes, *pages_[number]);
   }
 
   /// The next block starts and reuses the pages of this one.

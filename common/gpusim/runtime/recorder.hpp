@@ -60,7 +60,9 @@ enum class Op : std::uint8_t {
   kProductFence,
   // Only where they have a defect:
   kLocalUse,  ///< of a register, or of another local variable
-  kFailed     ///< an instruction that has not been carried out
+  kFailed,    ///< an instruction that has not been carried out
+
+  kTranspose
 };
 
 /// One record of the file. Before it is written, `site` is the number of a site (sites.hpp), and `array` and

@@ -100,6 +100,7 @@ void Session::absorb(Tally& tally) {
   report_.ops.warp_barriers += tally.ops.warp_barriers;
   report_.ops.shuffles += tally.ops.shuffles;
   report_.ops.votes += tally.ops.votes;
+  report_.ops.transposes += tally.ops.transposes;
   report_.ops.mma += tally.ops.mma;
   report_.ops.wgmma += tally.ops.wgmma;
   report_.ops.mma_units += tally.ops.mma_units;
@@ -120,8 +121,8 @@ void Session::absorb(Tally& tally) {
   tally.early_waits.clear();
   suspects_.insert(suspects_.end(), tally.suspects.begin(), tally.suspects.end());
   tally.suspects.clear();
-  releases_.insert(tally.releases.begin(), tally.releases.end());
-  tally.releases.clear();
+  if (!tally.atomics.empty()) atomics_.insert(tally.atomics.begin(), tally.atomics.end());
+  tally.atomics.clear();
   tally.shared = {};
   tally.ops = {};
 }
@@ -170,15 +171,22 @@ void Session::settle_grid_races(const device::Launch& launch, std::uint32_t firs
   std::sort(suspects_.begin(), suspects_.end());
   for (const std::uintptr_t suspect : suspects_) {
     for (const GridRace& race : arena.grid_races().conflicts(suspect)) {
+      std::optional<std::vector<Piece>> reason = arena.grid_order().why_not(race);
+      if (!reason) continue;
       auto [key, example] = finding_of(race, launch, first_block);
-      example.released = releases_.contains(race.one.block());
+      const auto atomic = atomics_.find(race.one.block());
+      const bool is_late_read = race.one_use == Use::kWrite && race.other_use == Use::kRead;
+      if (reason->empty() && is_late_read && atomic != atomics_.end())
+        reason = {"the atomic operation at ", Piece::line(atomic->second),
+                  " releases nothing: no __threadfence() before it, and it is not acq_rel"};
+      example.reason = std::move(*reason);
       if (record::Recorder* recorder = record::Recorder::instance()) recorder->add_race(key, example);
       if (Example* e = findings_.add(key, example.block)) *e = std::move(example);
     }
     arena.grid_races().settle(suspect);
   }
   suspects_.clear();
-  releases_.clear();
+  atomics_.clear();
 }
 
 void Session::add(const FindingKey& key, Example example) {

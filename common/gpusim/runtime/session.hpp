@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -56,7 +55,7 @@ class Session {
   Findings findings_;
   std::map<std::uintptr_t, std::int64_t> early_waits_;  ///< over-waited groups, by the wait
   std::vector<std::uintptr_t> suspects_;
-  std::set<std::uint32_t> releases_;
+  std::map<std::uint32_t, const void*> atomics_;  ///< the latest one of each block
 };
 
 }  // namespace gpusim

@@ -70,6 +70,9 @@ void Streams::begin(const void* stream, const std::string& routine) {
     join(times, streams_[0].times);
   }
   times.resize(std::max(times.size(), number + 1));
+  const std::uint32_t known = number < host_.size() ? host_[number] : 0;
+  follows_kernel_ = streams_[number].ends_with_kernel && known < times[number];
+  streams_[number].ends_with_kernel = routine.empty();
   operations_.push_back({std::uint32_t(number), ++times[number], routine});
   now_ = times;
 }
@@ -133,7 +136,7 @@ void Streams::report(std::uintptr_t offset, Use one_use, std::uint64_t one, Use 
                           {.block = offset / 4,  // the lowest word is shown
                            .address = address,
                            .place = arena.place_of(address),
-                           .of_streams = true,
+                           .of_operations = true,
                            .routine = operations_[other >> 32].routine,
                            .rival_routine = operations_[one >> 32].routine});
 }

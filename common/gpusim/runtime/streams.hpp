@@ -42,6 +42,9 @@ class Streams {
   /// Whether the operation that has begun last need not wait for all transfers before it.
   bool is_beside_transfer() const;
 
+  /// Whether the operation before the latest one in its stream is a kernel for which the host has not waited.
+  bool follows_kernel() const { return follows_kernel_; }
+
   /// Whether there is more than one stream: otherwise nothing can go wrong, and nobody needs to call use().
   bool are_several() const { return several_; }
 
@@ -60,6 +63,7 @@ class Streams {
     Times times;
     bool blocking = true;
     std::uint32_t last_transfer = 0;  ///< its time; 0: there has been none
+    bool ends_with_kernel = false;
   };
   struct Operation {
     std::uint32_t stream, time;
@@ -74,7 +78,7 @@ class Streams {
   void report(std::uintptr_t offset, Use one_use, std::uint64_t one, Use other_use,
               std::uint64_t other) const;
 
-  bool several_ = false;
+  bool several_ = false, follows_kernel_ = false;
   std::map<const void*, std::size_t> numbers_;  ///< of the streams that exist; nullptr is the default stream
   std::vector<Stream> streams_;
   std::map<const void*, Times> events_;

@@ -26,6 +26,7 @@ inline constexpr std::uint16_t kNaN = 0x7fff;  ///< CUDA's canonical NaN, the sa
 struct Binary16 {
   static constexpr int kFractionBits = 10;
   static constexpr int kMaxExponent = 15;
+  static constexpr int kMinExponent = 1 - kMaxExponent;  ///< of numbers that are not subnormal
   static constexpr std::uint16_t kInfinity = 0x7c00;
 
   static GPUSIM_INLINE float widen(std::uint16_t bits) {
@@ -42,6 +43,7 @@ struct Binary16 {
 struct BFloat16 {
   static constexpr int kFractionBits = 7;
   static constexpr int kMaxExponent = 127;
+  static constexpr int kMinExponent = 1 - kMaxExponent;
   static constexpr std::uint16_t kInfinity = 0x7f80;
 
   static GPUSIM_INLINE float widen(std::uint16_t bits) {
@@ -53,7 +55,7 @@ struct BFloat16 {
 template <class Format>
 GPUSIM_INLINE std::uint16_t narrow(double value) {
   constexpr std::uint64_t kImplicitOne = std::uint64_t(1) << 52;
-  constexpr int kMinExponent = 1 - Format::kMaxExponent;
+  constexpr int kMinExponent = Format::kMinExponent;
   const auto bits = __builtin_bit_cast(std::uint64_t, value);
   const auto sign = std::uint16_t(bits >> 48 & kSign);
   const std::uint64_t magnitude = bits << 1 >> 1;
@@ -159,6 +161,14 @@ GPUSIM_INLINE std::uint16_t smaller(std::uint16_t a, std::uint16_t b) {
 
 struct __nv_bfloat16;
 
+/// Their bits alone.
+struct alignas(2) __half_raw {
+  unsigned short x;
+};
+struct alignas(4) __half2_raw {
+  unsigned short x, y;
+};
+
 /// IEEE half precision. Conversions from and to numbers are implicit, as in CUDA.
 struct alignas(2) __half {
   using gpusim_float16 = void;  ///< for atomicAdd()
@@ -168,6 +178,8 @@ struct alignas(2) __half {
   template <std::integral T>
   GPUSIM_INLINE __half(T value) : __half(gpusim::float16::from_integer(value)) {}
   explicit __half(__nv_bfloat16 value);  // in cuda_bf16.h
+  GPUSIM_INLINE __half(const __half_raw& raw) : bits_(raw.x) {}
+  GPUSIM_INLINE operator __half_raw() const { return {bits_}; }
 
   GPUSIM_INLINE operator float() const { return gpusim::float16::Binary16::widen(bits_); }
   GPUSIM_INLINE operator bool() const { return (bits_ & 0x7fff) != 0; }
@@ -188,6 +200,7 @@ struct alignas(4) __half2 {
 
   __half2() = default;
   GPUSIM_INLINE __half2(const __half& low, const __half& high) : x(low), y(high) {}
+  GPUSIM_INLINE __half2(__half2_raw raw) : x(__half_raw{raw.x}), y(__half_raw{raw.y}) {}
 };
 
 using half = __half;

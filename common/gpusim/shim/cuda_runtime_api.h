@@ -103,16 +103,18 @@ enum cudaFuncCache {
   cudaFuncCachePreferEqual = 3,
 };
 
-/// Of the attributes of a launch, the simulator knows clusters.
+/// Of the attributes of a launch, the simulator knows clusters, and kernels that may begin early.
 enum cudaLaunchAttributeID {
   cudaLaunchAttributeIgnore = 0,
   cudaLaunchAttributeClusterDimension = 4,
+  cudaLaunchAttributeProgrammaticStreamSerialization = 6,
 };
 union cudaLaunchAttributeValue {
   char pad[64];
   struct {
     unsigned int x, y, z;
   } clusterDim;
+  int programmaticStreamSerializationAllowed;
 };
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;

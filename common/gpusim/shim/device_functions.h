@@ -37,6 +37,8 @@ GPUSIM_INLINE void __syncwarp(unsigned mask = 0xffffffffu) {
 GPUSIM_INLINE void __threadfence() { gpusim::device::thread_fence(); }
 GPUSIM_INLINE void __threadfence_system() { gpusim::device::thread_fence(); }
 GPUSIM_INLINE void __threadfence_block() {}
+GPUSIM_INLINE void cudaGridDependencySynchronize() { gpusim::device::depend_on_kernel_before(); }
+GPUSIM_INLINE void cudaTriggerProgrammaticLaunchCompletion() { gpusim::device::let_next_kernel_begin(); }
 GPUSIM_INLINE void __nanosleep(unsigned) {}
 GPUSIM_INLINE void __trap() { gpusim::device::trap(); }
 

@@ -50,6 +50,16 @@ GPUSIM_INLINE void tma_load(void* s, const CUtensorMap* map, std::uint64_t* barr
                             int w) {
   device::tma_load(s, map, barrier, x, y, z, w);
 }
+/// cp.async.bulk.tensor.5d, from global to shared memory
+GPUSIM_INLINE void tma_load(void* s, const CUtensorMap* map, std::uint64_t* barrier, int x, int y, int z,
+                            int w, int v) {
+  device::tma_load(s, map, barrier, x, y, z, w, v);
+}
+/// The same with .L2::cache_hint, which changes nothing here.
+GPUSIM_INLINE void tma_load_hint(void* s, const CUtensorMap* map, std::uint64_t* barrier, std::uint64_t,
+                                 int x, int y, int z, int w, int v) {
+  device::tma_load(s, map, barrier, x, y, z, w, v);
+}
 /// cp.async.bulk.tensor with .multicast::cluster, which is not modelled.
 /// @param blocks  the ctaMask
 template <class... Coordinates>

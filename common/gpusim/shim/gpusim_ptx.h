@@ -27,6 +27,11 @@ GPUSIM_INLINE void mma_m16n8k16_bf16(float (&c)[4], const std::uint32_t (&a)[4],
   device::mma_m16n8k16(device::MmaType::kBFloat16, c, a, b, c);
 }
 
+/// movmatrix.sync.aligned.m8n8.trans.b16
+GPUSIM_INLINE std::uint32_t movmatrix_transposed(std::uint32_t pair) {
+  return device::transpose_matrix(pair);
+}
+
 /// st.relaxed.gpu.global.u32
 GPUSIM_INLINE void publish(std::uint32_t* to, std::uint32_t bits) { device::publish(to, bits); }
 /// cp.async.ca.shared.global, 4 bytes
@@ -35,6 +40,21 @@ GPUSIM_INLINE void copy_published_async(void* s, const void* g) { device::copy_p
 GPUSIM_INLINE std::uint32_t await_published(const std::uint32_t* from) {
   return device::await_published(from);
 }
+
+/// atom.acq_rel.gpu.global.add.u32
+GPUSIM_INLINE std::uint32_t atom_add_acq_rel(std::uint32_t* counter, std::uint32_t n) {
+  return device::atomic_acq_rel(counter, n, [](std::uint32_t old, std::uint32_t by) { return old + by; });
+}
+/// atom.acq_rel.gpu.global.inc.u32
+GPUSIM_INLINE std::uint32_t atom_inc_acq_rel(std::uint32_t* counter, std::uint32_t last) {
+  return device::atomic_acq_rel(
+      counter, last, [](std::uint32_t old, std::uint32_t most) { return old >= most ? 0 : old + 1; });
+}
+
+/// createpolicy.fractional.L2::evict_first: there is no cache here.
+GPUSIM_INLINE std::uint64_t create_evict_first_policy() { return 0; }
+/// ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32
+GPUSIM_INLINE uint4 load_once(const void* from, std::uint64_t) { return *static_cast<const uint4*>(from); }
 
 /// ex2.approx.ftz.f32
 GPUSIM_INLINE float exp2_approx(float x) { return __builtin_exp2f(x); }

@@ -17,6 +17,7 @@ from .run import refuse_json
 HELP = "time the final kernels on the GPU; --peers times PyTorch's as well, in the same run"
 BENCH = "tools.bench.bench"
 RANKS = "tools.bench.ring"  # of a chapter on several GPUs
+DECODING = "tools.bench.decoding"
 RESULTS = project.ROOT / "docs" / "results"
 
 
@@ -45,8 +46,11 @@ def short_name(gpu: str) -> str:
     return model[0].lower() if model else "gpu"
 
 
-def python_with_torch() -> str:
-    """A Python that has PyTorch. LearnError if there is none."""
+def python_with_torch(what: str = "--peers", instead: str = ", or leave --peers out") -> str:
+    """A Python that has PyTorch. LearnError if there is none.
+
+    @param what  needs it    @param instead  what else would help
+    """
     candidates = [sys.executable, shutil.which("python3"), "/usr/bin/python3"]
     for path in dict.fromkeys(filter(None, candidates)):
         try:
@@ -55,9 +59,7 @@ def python_with_torch() -> str:
             continue
         if found.returncode == 0:
             return path
-    raise LearnError(
-        "--peers needs PyTorch, which no python3 here has: pip install torch, or leave --peers out", 3
-    )
+    raise LearnError(f"{what} needs PyTorch, which no python3 here has: pip install torch{instead}", 3)
 
 
 def bench_ranks(
@@ -69,6 +71,18 @@ def bench_ranks(
     command = [sys.executable, "-m", RANKS, "--gpus", str(gpus)]
     command += ["--repeat", str(args.repeat)] + ["--no-peers"] * (not args.peers)
     command += ["--json", str(Path(args.json).absolute())] if args.json else []
+    return subprocess.run(command, cwd=project.ROOT, check=False).returncode
+
+
+def bench_decoding(
+    console: Console, args: argparse.Namespace, chapter: project.Chapter, python: str, gpu: str
+) -> int:
+    """Times chapter 14 on the problems of its lesson."""
+    setup.build(console, args.preset, [f"{chapter.executable}_library", "read_roof"])
+    console.say()
+    target = Path(args.json) if args.json else RESULTS / f"decoding_{short_name(gpu)}.json"
+    command = [python, "-m", DECODING, "--rounds", str(args.repeat), "--json", str(target.absolute())]
+    command += ["--peers"] * args.peers
     return subprocess.run(command, cwd=project.ROOT, check=False).returncode
 
 
@@ -87,12 +101,18 @@ def main(console: Console, args: argparse.Namespace) -> int:
         )
     if problem := machine.nvcc().problem:
         raise LearnError(f"{problem}: nvcc compiles the kernels for the GPU", 3)
-    python = python_with_torch() if args.peers else sys.executable
+    is_decoding = [int(c.number) for c in chapters] == [project.DECODING_CHAPTER]
+    if is_decoding:
+        python = python_with_torch("timing chapter 14", "")
+    else:
+        python = python_with_torch() if args.peers else sys.executable
     args.preset = "cuda"
     preset = setup.prepare(console, args, packages.GPU_PACKAGES)
     libraries = ["chapter_libraries"] if args.peers else []
     if args.chapters and all(chapter.has_ranks for chapter in chapters):
         return bench_ranks(console, args, chapters, len(gpus))
+    if is_decoding:
+        return bench_decoding(console, args, chapters[0], python, gpus[0])
     chapters = [chapter for chapter in chapters if not chapter.has_ranks]
     setup.build(console, preset, [c.executable for c in chapters] + libraries)
     console.say()

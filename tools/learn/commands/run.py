@@ -130,7 +130,7 @@ def run_chapter(
         if on_default_input:
             for option, path in chapter.inputs().items():
                 words += [option, name_of(path)]
-            words += project.HOPPER_INPUT if chapter.runs_on_random_numbers else ()
+            words += chapter.random_input if chapter.runs_on_random_numbers else ()
         words += ["--bench"] if preset == "cuda" and "--bench" not in options else []
         return words + options
 

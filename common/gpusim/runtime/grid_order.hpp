@@ -1,0 +1,118 @@
+/// @file
+/// The order that atomic operations make between the blocks of a launch: with one, a block releases what it
+/// has done, and acquires what the blocks before it have released there.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpusim/runtime/defects.hpp"
+#include "gpusim/runtime/grid_races.hpp"
+#include "gpusim/runtime/reserved.hpp"
+
+namespace gpusim {
+
+/// "read", "write", "atomic operation".
+std::string name_of(Use use);
+
+/// When a thread has done something, as of the log.
+struct Moment {
+  int thread = 0;
+  std::uint32_t epoch = 0, tick = 0;
+};
+
+/// An atomic operation in global memory that releases: it is acq_rel, or follows a __threadfence().
+struct Arrival {
+  std::uintptr_t counter = 0;  ///< offset in the arena
+  std::uint64_t position = 0;  ///< in the order in which the device has carried them out
+  const void* pc = nullptr;
+  bool acquires = false;  ///< it is acq_rel, or a __threadfence() follows it
+  Moment when;
+  std::size_t known = 0;  ///< how many arrivals of its block it comes after (see Stamp)
+  std::vector<std::uintptr_t>
+      unreleased;  ///< words that its block has written, but no barrier orders before it
+};
+
+/// The arrivals of all blocks of a launch. Call it from any CPU thread.
+class GridOrder {
+ public:
+  /// @param bytes  of the arena
+  explicit GridOrder(std::size_t bytes) : reads_(bytes / 4), writes_(bytes / 4) {}
+  explicit operator bool() const { return reads_ && writes_; }
+
+  /// Carries out the atomic operation of an arrival. @return  its position
+  template <class Operation>
+  std::uint64_t carry_out(Operation&& operation) {
+    const std::lock_guard lock(mutex_);
+    operation();
+    return ++position_;
+  }
+  /// The arrivals of a block until now.
+  void set(const User& block, const std::vector<Arrival>& arrivals) {
+    const std::lock_guard lock(mutex_);
+    arrivals_[key(block)] = arrivals;
+  }
+  /// A block that has arrived uses bytes, part or all of one word, for the first time.
+  /// @param before  its arrivals    @param known  the latest of them that comes before this use; 0: none
+  void stamp(std::uintptr_t offset, Use use, const User& user, std::size_t before, std::size_t known) const {
+    stamps(use)[offset / 4].store(Stamp{user.block(), std::uint16_t(before), std::uint16_t(known)}.bits(),
+                                  std::memory_order_relaxed);
+  }
+
+  /// What keeps the first use of a race from coming before the second one, or the other way round, in words
+  /// that may be empty. Nothing if they are ordered.
+  std::optional<std::vector<Piece>> why_not(const GridRace& race) const;
+
+  /// A block waits for the kernel before, for the first time.
+  void note_wait() { ++waited_; }
+  /// A thread lets the next kernel begin before its block has waited.
+  void note_early_trigger() { has_early_trigger_ = true; }
+  /// Whether all blocks have waited before they have let the next kernel begin.
+  bool has_waited(std::uint64_t blocks) const { return waited_ == blocks && !has_early_trigger_; }
+
+  /// Before a launch.
+  void begin(std::uint32_t first_block) {
+    first_block_ = first_block;
+    waited_ = 0;
+    has_early_trigger_ = false;
+    arrivals_.clear();
+  }
+  void forget_all() const {
+    reads_.clear();
+    writes_.clear();
+  }
+
+ private:
+  struct Stamp {
+    std::uint32_t block;
+    std::uint16_t before, known;
+    std::uint64_t bits() const { return std::uint64_t(block) << 32 | std::uint32_t(before) << 16 | known; }
+  };
+  using Key = std::pair<std::uint32_t, int>;
+  static Key key(const User& user);
+
+  const Reserved<std::atomic<std::uint64_t>>& stamps(Use use) const {
+    return use == Use::kRead ? reads_ : writes_;
+  }
+  const std::vector<Arrival>& arrivals_of(const User& user) const;
+  Stamp stamp_of(const User& user, Use use, std::uintptr_t offset) const;
+  std::optional<std::vector<Piece>> why_not(const User& first, Use first_use, const User& second,
+                                            Use second_use, std::uintptr_t offset) const;
+
+  std::mutex mutex_;
+  std::uint64_t position_ = 0;
+  std::uint32_t first_block_ = 1;
+  std::atomic<std::uint64_t> waited_{0};  ///< blocks
+  std::atomic<bool> has_early_trigger_{false};
+  std::map<Key, std::vector<Arrival>> arrivals_;
+  Reserved<std::atomic<std::uint64_t>> reads_, writes_;  ///< Stamp::bits(), by word, of the latest user
+};
+
+}  // namespace gpusim
