@@ -1,6 +1,7 @@
 /// @file
 /// Chapter 10 as the harness sees it.
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -33,8 +34,10 @@ using Step =
 constexpr int kCapability = 90;
 constexpr std::int64_t kFloat = sizeof(float), kInt = sizeof(int);
 
-template <class T, int kCols>
+/// @tparam kTileCols  of a tile of O
+template <class T, int kTileCols>
 void launch_prepare(const Backward<T>& b, cudaStream_t stream) {
+  constexpr int kCols = int(std::bit_ceil(unsigned(kTileCols)));  // a row's lanes are a power of 2
   using P = Prepare<T, kCols>;
   const auto blocks = int(tiles(b.padded_queries, P::kRowsOfBlock));
   const bool pads = b.head_dim != kCols || b.head_dim_v != kCols;
@@ -137,7 +140,8 @@ struct TwoOwners {
 ///   64    decoupled     128, 128
 ///   96    uneven         64, 128
 ///   128   decoupled      64, 128
-///   256   two_owners     64,  64   (also 192, with 128 columns of V)
+///   192   two_owners     64,  64   (also for 128 columns of V)
+///   256   two_owners     64,  64
 template <int d>
 struct FastestOf {
   using Schedule = Decoupled;

@@ -21,7 +21,7 @@ struct LessonSizes {
 
 /// For `final` and `deterministic`.
 struct AllSizes {
-  static constexpr std::array kHeadDims = {64, 96, 128, 256};
+  static constexpr std::array kHeadDims = {64, 96, 128, 192, 256};
   static constexpr std::array kTypes = {DType::kFloat16, DType::kBFloat16};
   static constexpr bool kPads = true;
 };

@@ -54,6 +54,7 @@ constexpr Tiles kTiles[] = {
     {.variant = "final", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "final", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "final", .head_dim = 96, .Br = 64, .Bc = 128},
+    {.variant = "final", .head_dim = 192, .Br = 64, .Bc = 64, .shared_p = 1},
     {.variant = "final", .head_dim = 256, .Br = 64, .Bc = 64, .shared_p = 1},
     {.variant = "deterministic",
      .head_dim = 64,
@@ -70,6 +71,7 @@ constexpr Tiles kTiles[] = {
      .zero_dq = 1,
      .stored_dq = 1},
     {.variant = "deterministic", .head_dim = 96, .Br = 64, .Bc = 128, .stored_dq = 1},
+    {.variant = "deterministic", .head_dim = 192, .Br = 64, .Bc = 64, .shared_p = 1},
     {.variant = "deterministic", .head_dim = 256, .Br = 64, .Bc = 64, .shared_p = 1},
 };
 
