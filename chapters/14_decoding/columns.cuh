@@ -124,7 +124,7 @@ __device__ __forceinline__ void rescale(WarpOutput<Tile>& acc, const ColumnScore
 #pragma unroll
       for (int ki = 1; ki < Tile::kKeys / 16; ++ki)
         top[ni][e] = fmaxf(top[ni][e], fmaxf(rS[ki][ni][e], rS[ki][ni][2 + e]));
-      grew |= top[ni][e] * factor - acc.m[ni][e] > kRescaleThreshold;
+      grew |= exponent(top[ni][e], factor) - acc.m[ni][e] > kRescaleThreshold;
     }
   }
   if (!__any_sync(kAllLanes, grew)) return;
@@ -135,7 +135,7 @@ __device__ __forceinline__ void rescale(WarpOutput<Tile>& acc, const ColumnScore
       float m = top[ni][e];
 #pragma unroll
       for (int distance = 4; distance < 32; distance *= 2) m = fmaxf(m, shuffle_xor(m, distance));
-      const float m_new = fmaxf(acc.m[ni][e], m * factor);
+      const float m_new = fmaxf(acc.m[ni][e], exponent(m, factor));
       const float correction = ptx::exp2_approx(acc.m[ni][e] - m_new);
       acc.m[ni][e] = m_new;
       acc.l[ni][e] *= correction;
@@ -157,8 +157,8 @@ __device__ __forceinline__ void exponentiate(std::uint32_t (&p)[Tile::kRows / 8]
   for (int ni = 0; ni < Tile::kRows / 8; ++ni) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float left = ptx::exp2_approx(fmaf(rS[ni][2 * half], factor, -acc.m[ni][0]));
-      const float right = ptx::exp2_approx(fmaf(rS[ni][2 * half + 1], factor, -acc.m[ni][1]));
+      const float left = weight(rS[ni][2 * half], factor, acc.m[ni][0]);
+      const float right = weight(rS[ni][2 * half + 1], factor, acc.m[ni][1]);
       acc.l[ni][0] += left;
       acc.l[ni][1] += right;
       p[ni][half] = ptx::movmatrix_transposed(pack<InProduct>(left, right));

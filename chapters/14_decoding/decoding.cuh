@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "device/ptx.cuh"
+
 namespace fa::ch14 {
 
 /// O = softmax(scale * Q K^T) V for the last seq_q tokens of each sequence, passed to kernels by value.
@@ -34,6 +36,16 @@ struct Decoding {
     return k_scale == nullptr ? exp2_scale : exp2_scale * k_scale[kv_head];
   }
 };
+
+/// A score as an exponent of 2, rounded.
+__device__ __forceinline__ float exponent(float score, float factor) { return __fmul_rn(score, factor); }
+
+/// The weight of a key relative to m, which is a rounded exponent. So is this one: a fused multiply-add would
+/// subtract m from the exact product, and where scores are huge, what m has lost by rounding is not small.
+/// Elsewhere such a multiplication is dear; here the memory is the limit.
+__device__ __forceinline__ float weight(float score, float factor, float m) {
+  return ptx::exp2_approx(exponent(score, factor) - m);
+}
 
 /// What a block multiplies at a time: some rows of Q and the keys of one head of one sequence.
 struct Unit {

@@ -85,8 +85,8 @@ struct Warpgroup {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const float* pair = rS[i / 2] + 4 * group + i % 2 * 2;
-        const float left = ptx::exp2_approx(fmaf(pair[0], factor, -m[i % 2]));
-        const float right = ptx::exp2_approx(fmaf(pair[1], factor, -m[i % 2]));
+        const float left = weight(pair[0], factor, m[i % 2]);
+        const float right = weight(pair[1], factor, m[i % 2]);
         l[i % 2] += left + right;
         p[group][i] = pack<T>(left, right);
       }
@@ -147,12 +147,12 @@ struct Warpgroup {
 #pragma unroll
         for (int i = 0; i < 4; ++i) top[row] = fmaxf(top[row], rS[i / 2][4 * group + 2 * row + i % 2]);
       }
-      grew |= top[row] * factor - m[row] > kRescaleThreshold;
+      grew |= exponent(top[row], factor) - m[row] > kRescaleThreshold;
     }
     if (!__any_sync(kAllLanes, grew)) return;
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      const float m_new = fmaxf(m[row], warp_reduce<4>(top[row], Max()) * factor);
+      const float m_new = fmaxf(m[row], exponent(warp_reduce<4>(top[row], Max()), factor));
       const float correction = ptx::exp2_approx(m[row] - m_new);
       m[row] = m_new;
       l[row] *= correction;

@@ -196,6 +196,23 @@ TEST_P(Decodes, ScoresThatRiseAndFall) {
   }
 }
 
+// Exponents of some 10^10, of which fp32 has only every thousandth: all keys have the same weight, and O is
+// V.
+TEST_P(Decodes, HugeScores) {
+  for (const std::int64_t group : {2, 20}) {  // tiles of a warp, and of a warpgroup
+    const Shape shape = as_taken(decoding_shape(200, group));
+    if (!takes(shape)) continue;
+    TensorMap inputs = random_inputs<DecodingAttention>(shape, Init::kNormal, 3);
+    std::fill(inputs.at("q").data.begin(), inputs.at("q").data.end(), 133120.0f);
+    std::fill(inputs.at("k").data.begin(), inputs.at("k").data.end(), shape.fp8 ? 416.0f : 133120.0f);
+    std::fill(inputs.at("v").data.begin(), inputs.at("v").data.end(), 1.0f);
+    if (shape.fp8) inputs.at("k_scale").data.assign(1, 320.0f), inputs.at("v_scale").data.assign(1, 1.0f);
+    ++runs_;
+    for (const float o : run<DecodingAttention>(chapter(), GetParam(), shape, inputs).outputs.at("o").data)
+      ASSERT_NEAR(o, 1.0f, 1e-2f);
+  }
+}
+
 // What a kernel leaves in the workspace must not disturb the next call.
 TEST_P(Decodes, AgainInTheSameWorkspace) {
   const Shape shape = as_taken(decoding_shape_of({150, 0, 40}, 3));

@@ -444,11 +444,25 @@ CHAPTERS = (
         "queries stay, keys go round, and every rank has the same work",
         ("overlapped", "cuDNN"),
     ),
+    (
+        "14_decoding",
+        "decoding",
+        "one query: heads share what is read, blocks share the keys, a table finds the pages",
+        ("paged", "cuDNN"),
+    ),
 )
 PEERS = {"torch.softmax": "PyTorch", "memory-efficient": "PyTorch", "flash (FA2)": "FA2", "cuDNN": "cuDNN"}
 IN_BF16 = ("flash (FA2)", "cuDNN")  # compared in bf16 rather than in fp32
-# Their GPU is not every machine's. 11 to 13 are compared in tools/bench/masks.py, large.py and ring.py.
-MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward", "11_masks", "12_large_heads", "13_ring")
+# Their GPU is not every machine's. 11 to 14 are compared in tools/bench/masks.py, large.py, ring.py and
+# decoding.py.
+MAY_LACK_TIMES = (
+    "09_hopper",
+    "10_hopper_backward",
+    "11_masks",
+    "12_large_heads",
+    "13_ring",
+    "14_decoding",
+)
 
 
 def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
