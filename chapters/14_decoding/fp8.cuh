@@ -52,7 +52,7 @@ template <class Tile>
 struct Fp8Warp {
   using T = typename Tile::T;
   static constexpr int d = Tile::kHeadDim, kN = Tile::kRows / 8, kChunks = d / 64;  ///< of a key in each lane
-  std::uint32_t q[4 * kChunks][kN][2];                                              ///< Q^T in fp16
+  std::uint32_t q[4 * kChunks][kN][2];  ///< Q^T in fp16: at most 65504
   WarpOutput<Tile> acc;
   float factor;
 
