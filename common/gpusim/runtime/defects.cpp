@@ -100,8 +100,9 @@ std::string describe_race_of_operations(const FindingKey& key, const Example& e,
            (routine.empty() ? "a kernel at " + line_of(pc).text : routine + "()");
   };
   return "Race reported between " + side(key.rival_access, key.rival_pc, e.rival_routine) + " and " +
-         side(key.access, key.pc, e.routine) + "\n    global memory, " + e.place + ": " +
-         (reason.empty() ? "they are in two streams, and neither waits for an event of the other" : reason);
+         side(key.access, key.pc, e.routine) + "\n    global memory, " + e.place +
+         (reason.empty() ? ": they are in two streams, and neither waits for an event of the other"
+                         : ": " + reason);
 }
 
 std::string describe_race(const FindingKey& key, const Example& e, const LineOf& line_of,
