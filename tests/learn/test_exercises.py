@@ -1069,7 +1069,7 @@ class QuickTrial(unittest.TestCase):
         """A chapter with two sources, which has been built."""
         texts = {
             "chapter.cu": '#include "a.cuh"\n',
-            "more.cu": '#include "a.cuh"\n#include "b.cuh"\n',
+            "more.cu": '#include "a.cuh"\n#include "b.cuh"\nvoid launch_w(int n) {\n  f(n);\n}\n',
             "a.cuh": "int a;\n",
             "b.cuh": "int b;\n",
         }
@@ -1094,6 +1094,8 @@ class QuickTrial(unittest.TestCase):
             self.assertEqual(compiled(new, None), both)
             self.assertEqual(compiled({"b.cuh": "int b = 1;  // mine\n"}, "v"), both)
             self.assertEqual(compiled({"a.cuh": "int a;\n"}, None), ["chapter.cu"])
+            self.assertEqual(compiled(new, "w"), both)  # the kernels of w are in more.cu
+            self.assertEqual(compiled(new, "v"), ["chapter.cu"])
 
     def test_a_look_makes_no_code(self):
         calls = []

@@ -1,7 +1,8 @@
-"""The drawings of chapter 14: which block reads which keys, the merge of parts as a tree, a table of pages."""
+"""The drawings of chapter 14: which block reads which keys, the merge as a tree, a table of pages."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ def division(total: int, blocks: int) -> list[range]:
     blocks = min(blocks, total)
     each, longer = divmod(total, blocks)
     firsts = [block * each + min(block, longer) for block in range(blocks + 1)]
-    return [range(first, end) for first, end in zip(firsts, firsts[1:], strict=False)]
+    return [range(first, end) for first, end in itertools.pairwise(firsts)]
 
 
 def shares(tiles: int, splits: int) -> list[range]:

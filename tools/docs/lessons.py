@@ -191,8 +191,8 @@ NOT_CODE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 TYPE = re.compile(
-    r"(?:struct|class|union|enum(?:\s+class)?)\s+"
-    r"(?:(?:__align__|alignas)\s*\([^)]*\)\s*)?(\w+)"
+    r"(?:template\s*<[^{]*>\s*)?(?:struct|class|union|enum(?:\s+class)?)\s+"
+    r"(?:(?:__align__|alignas)\s*\([^)]*\)\s*)?(\w+)\b(?!\s*[,>])"  # not a parameter of a template
 )
 CALL_LIKE = re.compile(r"(\w+)\s*\(")
 ATTRIBUTES = {"__launch_bounds__", "__align__", "alignas", "decltype"}
@@ -211,21 +211,8 @@ class Item:
     end: int
 
 
-def _without_template(header: str) -> str:
-    """A declaration without its template parameters, which may be templates themselves."""
-    while header.startswith("template"):
-        depth = 0
-        for at, char in enumerate(header):
-            depth += (char == "<") - (char == ">")
-            if char == ">" and depth == 0:
-                break
-        header = header[at + 1 :].lstrip()
-    return header
-
-
 def _name_of(header: str) -> tuple[str, bool]:
     """The name that a declaration introduces, and whether it names a function."""
-    header = _without_template(header)
     if match := TYPE.match(header):
         return match[1], False
     if not header.rstrip().endswith("="):

@@ -370,6 +370,11 @@ def with_one_variant(source: str, name: str) -> str:
     return f"{source[:begin]}{found}{source[piece.start() :]}"
 
 
+def launches(source: str, variant: str) -> bool:
+    """Whether a source file defines launch_VARIANT(), and so has the kernels of this variant."""
+    return re.search(rf"^void launch_{re.escape(variant)}\(.*\{{$", source, re.MULTILINE) is not None
+
+
 def code_of(text: str) -> list[str]:
     """The lines of a source file that are not empty and not only a comment."""
     lines = map(str.strip, text.splitlines())
@@ -619,8 +624,8 @@ class Workbench:
         """
         chapter, *others = self._sources
         if variant:
-            launch = re.compile(rf"^void launch_{re.escape(variant)}\(", re.MULTILINE)
-            if own := [each for each in others if launch.search(each.path.read_text(encoding="utf-8"))]:
+            own = [each for each in others if launches(each.path.read_text(encoding="utf-8"), variant)]
+            if own:
                 return [chapter, *own]
         read = code_of if variant else str
         originals = {path.name: path for path in self._files}
