@@ -49,6 +49,7 @@ KINDS = (
     *OPERATIONS,
     "wavefronts",
     "late_arrivals",
+    "shared_bytes",
     *LEAST,
 )
 
