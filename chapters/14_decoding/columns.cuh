@@ -188,16 +188,22 @@ __device__ __forceinline__ void multiply_vp(WarpOutput<Tile>& acc, const ColumnS
   }
 }
 
-/// Zeros the values from key `valid` of a tile on: copies bring whatever is there, and 0 * NaN is NaN.
+/// Zeros the keys and values from key `valid` of a tile on: copies bring whatever is there, or leave out
+/// what no sequence has, and 0 * NaN is NaN. Threads must meet before others read the tile.
 template <class Tile>
-__device__ __forceinline__ void zero_values(typename Tile::Element* sV, int valid) {
+__device__ __forceinline__ void zero_after(Stage<Tile>& s, int valid) {
   constexpr int kRowChunks = Tile::kPanel * int(sizeof(typename Tile::Element)) / 16;  // of a panel
   constexpr int kChunks = Tile::kKeys * Tile::kPanels * kRowChunks;
   for (int n = threadIdx.x % Tile::kWorkerThreads; n < kChunks; n += Tile::kWorkerThreads) {
     const int row = n / kRowChunks;  // counts through panels and groups
     const int key = Tile::kPanels == 1 ? row : row / (16 * Tile::kPanels) * 16 + row % 16;
-    if (key >= valid) reinterpret_cast<uint4*>(sV)[n] = make_uint4(0, 0, 0, 0);
+    if (key >= valid) {
+      reinterpret_cast<uint4*>(s.k)[n] = make_uint4(0, 0, 0, 0);
+      reinterpret_cast<uint4*>(s.v)[n] = make_uint4(0, 0, 0, 0);
+    }
   }
+  __syncwarp();                                          // lanes have stored different numbers of chunks
+  if constexpr (Tile::kByTma) ptx::fence_proxy_async();  // before wgmma reads zeros, or TMA overwrites them
 }
 
 /// A warp at work on a unit.
@@ -217,14 +223,13 @@ struct Warp {
   template <class T>
   __device__ __forceinline__ void multiply(Stage<Tile>& s, const Decoding<T>& a, const Unit& unit,
                                            int first_key) {
+    if (first_key + Tile::kKeys > unit.length) {
+      zero_after<Tile>(s, unit.length - first_key);
+      __syncwarp();
+    }
     ColumnScores<Tile> rS = {};
     multiply_kq<Tile>(rS, s.k, rQ);
     if (first_key + Tile::kKeys > unit.length - a.seq_q + 1) mask<Tile>(rS, a, unit, first_key);
-    if (first_key + Tile::kKeys > unit.length) {
-      zero_values<Tile>(s.v, unit.length - first_key);
-      if constexpr (Tile::kByTma) ptx::fence_proxy_async();  // before TMA overwrites the zeros
-      __syncwarp();
-    }
     rescale<Tile>(acc, rS, factor);
     multiply_vp<Tile>(acc, rS, s.v, factor);
   }

@@ -75,7 +75,7 @@ class CpAsyncRing {
     static_assert(Tile::kWorkerThreads == 32);
   }
 
-  __device__ __forceinline__ void fill() {
+  __device__ __forceinline__ void fill(int) {
     look_up();
     for (int stage = 0; stage < Tile::kStages; ++stage) start(stage);
   }

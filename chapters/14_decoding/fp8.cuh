@@ -83,15 +83,14 @@ struct Fp8Warp {
 
   __device__ __forceinline__ void multiply(Stage<Tile>& s, const Decoding<T>& a, const Unit& unit,
                                            int first_key) {
+    if (first_key + Tile::kKeys > unit.length) {
+      zero_after<Tile>(s, unit.length - first_key);
+      __syncwarp();
+    }
     ColumnScores<Tile> rS = {};
 #pragma unroll
     for (int ki = 0; ki < Tile::kKeys / 16; ++ki) multiply_kq(rS[ki], s.k + ki * 16 * d);
     if (first_key + Tile::kKeys > unit.length - a.seq_q + 1) mask<Tile>(rS, a, unit, first_key);
-    if (first_key + Tile::kKeys > unit.length) {
-      zero_values<Tile>(s.v, unit.length - first_key);
-      ptx::fence_proxy_async();
-      __syncwarp();
-    }
     rescale<Tile>(acc, rS, factor);
 #pragma unroll
     for (int ki = 0; ki < Tile::kKeys / 16; ++ki) multiply_vp(rS[ki], s.v + ki * 16 * d);

@@ -15,6 +15,10 @@
 ///           tokens, of which the last may go beyond the sequence; writes O and LSE
 ///
 /// and what they add is written at each. plan.cuh says which block has which keys.
+///
+/// If launches allow it, a kernel begins while the one before it in the stream still runs. That one may write
+/// Q, the lengths, and the keys and values of the last seq_q tokens of each sequence, but neither other keys
+/// and values nor the table of pages: their copies begin early.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -30,15 +34,6 @@
 
 namespace fa::ch14 {
 
-/// Programmatic dependent launch: if the launch allows it, this kernel has begun while the one before it in
-/// the stream still ran. Waits until that has ended, and lets the next one begin as blocks of this one end.
-__device__ __forceinline__ void begin_early() {
-#if defined(GPUSIM) || __CUDA_ARCH__ >= 900
-  cudaGridDependencySynchronize();
-  cudaTriggerProgrammaticLaunchCompletion();
-#endif
-}
-
 /// The tiles of a worker among `tiles` of its block.
 template <class Tile>
 __device__ __forceinline__ int tiles_of_worker(int tiles) {
@@ -47,14 +42,16 @@ __device__ __forceinline__ int tiles_of_worker(int tiles) {
 
 /// The ring of a worker, with copies in flight to all stages.
 /// @param place  of the block's first tile     @param tiles  how many the block has
+/// @param new_keys  keys at the end of each sequence that the kernel before this one may have written
 template <class Tile, template <class, class> class Ring, class Cache>
 __device__ __forceinline__ Ring<Tile, Cache> start_ring(SharedTiles<Tile>& s, const Cache& cache,
                                                         const Granules& granules, int row_tiles, Place place,
-                                                        int tiles) {
+                                                        int tiles, int new_keys) {
   const int own = tiles_of_worker<Tile>(tiles);
   if (own > 0) place.advance(granules, worker_index<Tile>());
   Ring<Tile, Cache> ring(s, cache, granules, row_tiles, place, own);
-  ring.fill();
+  ring.fill(new_keys);
+  begin_early<Tile::kByTma>();
   __syncthreads();  // all barriers are initialised
   return ring;
 }
@@ -71,7 +68,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
   declare_members(s);
-  begin_early();
+  if (granules.key_lengths != nullptr) begin_early<Tile::kByTma>();
   const int head = blockIdx.x / splits, split = blockIdx.x % splits;
   const int batch = head / granules.heads, length = a.length(batch);
   const int tiles = granules.of_length(length);
@@ -80,7 +77,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const Unit unit = unit_of<Tile::kRows>(a, batch, head % granules.heads, length);
 
   auto ring = start_ring<Tile, Ring>(s, cache, granules, granules.heads / a.kv_heads,
-                                     {batch, head % granules.heads, first, length}, count);
+                                     {batch, head % granules.heads, first, length}, count, a.seq_q);
   Worker<Tile> worker(a, unit, s);
   for (int tile = worker_index<Tile>(); tile < count; tile += Tile::kWorkers) {
     worker.multiply(ring.wait(), a, unit, (first + tile) * Tile::kKeys);
@@ -102,7 +99,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 template <int kRows, int d, class T>
 __global__ void __launch_bounds__(128)
     merge_splits(Decoding<T> a, Granules granules, Workspace workspace, int splits) {
-  begin_early();
   constexpr int kBlocks = (kRows * d / 4 + 127) / 128;
   const int head = blockIdx.x / kBlocks;
   const int n = blockIdx.x % kBlocks * 128 + threadIdx.x, row = n / (d / 4), col = n % (d / 4) * 4;
@@ -126,10 +122,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
   declare_members(s);
-  begin_early();
+  if (granules.key_lengths != nullptr) begin_early<Tile::kByTma>();
   const Share share = share_of(granules, blockIdx.x);
   const int count = share.end - share.first;
-  auto ring = start_ring<Tile, Ring>(s, cache, granules, granules.heads / a.kv_heads, share.place, count);
+  auto ring =
+      start_ring<Tile, Ring>(s, cache, granules, granules.heads / a.kv_heads, share.place, count, a.seq_q);
 
   Place place = share.place;
   int next = worker_index<Tile>();  // the worker's next tile, from the block's first
@@ -200,10 +197,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<SharedTiles<Tile>*>(smem);
   declare_members(s);
-  begin_early();
+  if (granules.key_lengths != nullptr) begin_early<Tile::kByTma>();
   const Share share = share_of(granules, blockIdx.x);
   const int count = share.end - share.first;
-  auto ring = start_ring<Tile, Ring>(s, cache, granules, granules.heads / a.kv_heads, share.place, count);
+  auto ring =
+      start_ring<Tile, Ring>(s, cache, granules, granules.heads / a.kv_heads, share.place, count, a.seq_q);
 
   Place place = share.place;
   int next = worker_index<Tile>();  // the worker's next tile, from the block's first

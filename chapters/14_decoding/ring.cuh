@@ -9,7 +9,6 @@
 #include <cstdint>
 
 #include "device/hopper.cuh"
-#include "device/ptx.cuh"
 #include "plan.cuh"
 #include "tiles.cuh"
 
@@ -58,10 +57,13 @@ class Ring {
         granules_(granules),
         row_tiles_(heads_of_rows),
         place_(place),
-        left_(tiles),
-        policy_(ptx::create_evict_first_policy()) {
+        left_(tiles) {
     const int boxes = Tile::kKeys / cache.box_keys;
     copies_ = int(threadIdx.x) % Tile::kWorkerThreads < boxes;
+    if (threadIdx.x == 0) {
+      ptx::prefetch_tensor_map(&cache.k);
+      ptx::prefetch_tensor_map(&cache.v);
+    }
     if (threadIdx.x % Tile::kWorkerThreads == 0) {
       for (int stage = 0; stage < Tile::kStages; ++stage) ptx::mbarrier_init(&full(stage), boxes);
       ptx::fence_mbarrier_init();
@@ -69,10 +71,14 @@ class Ring {
     __syncwarp();  // the first lanes start copies
   }
 
-  /// Starts the copies to all stages.
-  __device__ __forceinline__ void fill() {
+  /// Starts the copies to all stages. Those with any of the last `new_keys` keys of a sequence wait for the
+  /// kernel before this one.
+  __device__ __forceinline__ void fill(int new_keys) {
     look_up();
-    for (int stage = 0; stage < Tile::kStages; ++stage) start(stage);
+    for (int stage = 0; stage < Tile::kStages; ++stage) {
+      if ((place_.tile + 1) * Tile::kKeys > place_.length - new_keys) begin_early();
+      start(stage);
+    }
   }
 
   /// Waits for the next tile, and returns its stage.
@@ -111,8 +117,8 @@ class Ring {
       if (key < place_.length) {
         ptx::mbarrier_arrive_expect_tx(&full(stage), cache_.box_keys * kBytes);
         const int token = cache_.token(key), head = place_.head / row_tiles_;
-        ptx::tma_load_hint(to.k + box * d, &cache_.k, &full(stage), policy_, 0, token, 0, head, page_);
-        ptx::tma_load_hint(to.v + box * d, &cache_.v, &full(stage), policy_, 0, token, 0, head, page_);
+        ptx::tma_load(to.k + box * d, &cache_.k, &full(stage), 0, token, 0, head, page_);
+        ptx::tma_load(to.v + box * d, &cache_.v, &full(stage), 0, token, 0, head, page_);
       } else {
         ptx::mbarrier_arrive(&full(stage));  // nothing of the box is read
       }
@@ -130,7 +136,6 @@ class Ring {
   int row_tiles_;
   Place place_;
   int left_;
-  std::uint64_t policy_;
   bool copies_;
   int page_ = 0;
   int stage_ = 0, parity_ = 0;

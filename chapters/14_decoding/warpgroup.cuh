@@ -60,6 +60,10 @@ struct Warpgroup {
   /// Multiplies a tile that has landed.
   __device__ __forceinline__ void multiply(Stage<Tile>& s, const Decoding<T>& a, const Unit& unit,
                                            int first_key) {
+    if (first_key + Tile::kKeys > unit.length) {
+      zero_after<Tile>(s, unit.length - first_key);
+      ptx::barrier_sync(1 + int(threadIdx.x) / 128, 128);
+    }
     float rS[2][Tile::kKeys / 4];  // of the first and the last 8 keys of each group
     const std::uint64_t k = descriptor(s.k, 0, kGroupBytes), v = descriptor(s.v, kPanelBytes, 8 * 128);
     ptx::wgmma_fence();
@@ -74,11 +78,6 @@ struct Warpgroup {
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>(rS[0], rS[1]);
     if (first_key + Tile::kKeys > unit.length - a.seq_q + 1) mask(rS, a, unit, first_key);
-    if (first_key + Tile::kKeys > unit.length) {
-      zero_values<Tile>(s.v, unit.length - first_key);
-      ptx::fence_proxy_async();
-      ptx::barrier_sync(1 + int(threadIdx.x) / 128, 128);
-    }
     rescale(rS);
     std::uint32_t p[kGroups][4];
 #pragma unroll
