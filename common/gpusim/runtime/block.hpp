@@ -452,13 +452,6 @@ class BlockRunner {
   // block_counts.cpp
   void process(const WarpAccess& access, int warp);
   void process_fence(InstructionKey key, std::uint32_t lanes, int warp);
-  void note_arrival(Arrival&& arrival);
-  void process_arrivals(const WarpAccess& access, int warp);
-  void process_arrival(Arrival&& arrival, int thread);
-  std::size_t latest_arrival(const Actor& actor, int lane) const;
-  void process_dependency(bool waits, int thread);
-  bool comes_after(const Actor& actor, int lane, const Moment& moment) const;
-  void check_unfinished(std::uintptr_t offset, Use use, int lane, const Actor& actor);
   void count_global(const WarpAccess& access, const Pattern& pattern);
   void count_shared(const WarpAccess& access, const Pattern& pattern);
   Actor actor_of(InstructionKey key, int warp);
@@ -469,6 +462,15 @@ class BlockRunner {
   void found_race(InstructionKey key, std::uintptr_t address, const Actor& actor, int lane,
                   const Rival& rival);
   void record_use(std::uintptr_t offset, std::size_t bytes, int lane, const Actor& actor);
+
+  // block_order.cpp
+  void note_arrival(Arrival&& arrival);
+  void process_arrivals(const WarpAccess& access, int warp);
+  void process_arrival(Arrival&& arrival, int thread);
+  std::size_t latest_arrival(const Actor& actor, int lane) const;
+  void process_dependency(bool waits, int thread);
+  bool comes_after(const Actor& actor, int lane, const Moment& moment) const;
+  void check_unfinished(std::uintptr_t offset, Use use, int lane, const Actor& actor);
 
   /// The state of a word of shared memory, in a byte: a bit for each of its bytes that has been written, ...
   static constexpr std::uint8_t kWritten = 0x0f;

@@ -1,0 +1,106 @@
+/// @file
+/// What orders a block after other blocks of its launch, and after the kernel before.
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "gpusim/runtime/block.hpp"
+
+namespace gpusim {
+
+void BlockRunner::note_arrival(Arrival&& arrival) {
+  const void* const pc = arrival.pc;
+  const std::size_t number = arrived_.size();
+  {
+    const OutsideKernel outside;
+    if (debugging_) return process_arrival(std::move(arrival), current_->linear);
+    arrived_.push_back(std::move(arrival));
+  }
+  const InstructionKey key = InstructionKey::make(pc, 0, AccessKind::kArrival, Space::kGlobal);
+  while (!log_.append(key, current_->loops, number)) suspend();
+}
+
+void BlockRunner::process_arrivals(const WarpAccess& access, int warp) {
+  for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    process_arrival(std::move(arrived_[access.addresses[lane]]), warp * kWarpSize + lane);
+  }
+}
+
+void BlockRunner::process_arrival(Arrival&& arrival, int thread) {
+  const int warp = thread / kWarpSize, lane = thread % kWarpSize;
+  const Actor actor = actor_of(InstructionKey::make(arrival.pc, 4, AccessKind::kRead, Space::kGlobal), warp);
+  arrival.when = {thread, epoch_, warps_[warp].clock.tick};
+  arrival.known = latest_arrival(actor, lane);
+  global_shadow_.for_each_page([&](std::uintptr_t begin, RaceShadow& page) {
+    for (std::size_t offset = 0; offset < GlobalShadow::kPageBytes; offset += 4) {
+      bool is_unreleased = false;
+      page.check_read(offset, 4, lane, actor,
+                      [&](int, const Rival& rival) { is_unreleased |= rival.kind != AccessKind::kAtomic; });
+      if (is_unreleased) arrival.unreleased.push_back(begin + offset);
+    }
+  });
+  arrivals_.push_back(std::move(arrival));
+  arena_.grid_order().set(User::make(number_, rank_ * kMaxThreads, 0), arrivals_);
+}
+
+/// The number of the block's latest arrival that comes before what a lane does now, from 1 on; 0: none does.
+std::size_t BlockRunner::latest_arrival(const Actor& actor, int lane) const {
+  std::size_t number = arrivals_.size();
+  for (; number != 0; --number) {
+    if (comes_after(actor, lane, arrivals_[number - 1].when)) break;
+  }
+  return number;
+}
+
+bool BlockRunner::comes_after(const Actor& actor, int lane, const Moment& moment) const {
+  return moment.epoch != epoch_ || actor.comes_after(lane, std::uint16_t(moment.thread), moment.tick);
+}
+
+void BlockRunner::note_dependency(bool waits, const void* pc) {
+  if (launch_->unfinished_from == 0) return;
+  if (debugging_) {
+    const OutsideKernel outside;
+    return process_dependency(waits, current_->linear);
+  }
+  const InstructionKey key = InstructionKey::make(pc, 0, AccessKind::kDependency, Space::kGlobal);
+  while (!log_.append(key, current_->loops, waits)) suspend();
+}
+
+void BlockRunner::process_dependency(bool waits, int thread) {
+  GridOrder& order = arena_.grid_order();
+  if (waits) {
+    if (dependencies_.empty()) order.note_wait();
+    dependencies_.push_back({thread, epoch_, warps_[thread / kWarpSize].clock.tick});
+  } else if (dependencies_.empty()) {
+    order.note_early_trigger();
+  }
+}
+
+/// A use of bytes, part or all of one word: kernels that may not have ended yet must not be in conflict with
+/// it.
+void BlockRunner::check_unfinished(std::uintptr_t offset, Use use, int lane, const Actor& actor) {
+  if (std::any_of(dependencies_.begin(), dependencies_.end(),
+                  [&](const Moment& wait) { return comes_after(actor, lane, wait); }))
+    return;
+  const auto rival = arena_.grid_races().earlier_use(offset, use, launch_->unfinished_from);
+  if (!rival) return;
+  constexpr AccessKind kKinds[] = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAtomic};
+  const FindingKey key{.kind = DefectKind::kRace,
+                       .pc = pc_of_site(actor.site),
+                       .rival_pc = pc_of_site(rival->second.site()),
+                       .access = kKinds[int(use)],
+                       .rival_access = kKinds[int(rival->first)],
+                       .bytes = 4};
+  found(key, [&](Example& e) {
+    fill(e, actor.warp * kWarpSize + lane, Space::kGlobal, arena_base_ + offset);
+    e.of_operations = true;
+    e.reason = {
+        "the kernel before may still be running: no cudaGridDependencySynchronize() comes before this " +
+        gpusim::name_of(use)};
+  });
+}
+
+}  // namespace gpusim
