@@ -2026,7 +2026,8 @@ class DiagnosisTest(unittest.TestCase):
         self.assertIn(": 12, the chapter's kernel 8 (once for each warp)", finding.details[0])
 
     def test_shared_memory_of_another_size(self):
-        few, many = (attempt(shared={"bytes_per_block": n}) for n in (1000, 2000))
+        few, more_by_a_flag, many = (attempt(shared={"bytes_per_block": n}) for n in (1000, 1004, 2000))
+        self.assertIsNone(diagnosis.explain([more_by_a_flag], ["shared_bytes"], [few]))
         self.assertIsNone(diagnosis.explain([few], ["shared_bytes"], [many]))
         self.assertIsNone(diagnosis.explain([many], ["shared_room"], [few]))
         finding = diagnosis.explain([many], ["shared_bytes", "shared_room"], [few])

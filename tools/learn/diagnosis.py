@@ -761,6 +761,11 @@ def _more_waits(attempt: Attempt, solution: Attempt) -> list[str]:
     ]
 
 
+def _shared_kilobytes(attempt: Attempt) -> int:
+    """A variable more is no more shared memory."""
+    return round(_shared_bytes(attempt) / 1000)
+
+
 def _both_shared(attempt: Attempt, solution: Attempt) -> list[str]:
     own, theirs = map(_shared_bytes, (attempt, solution))
     return [f"bytes of shared memory of a block: {own}, the chapter's kernel {theirs}"]
@@ -833,12 +838,12 @@ BEYOND = {
         )
     },
     "shared_bytes": (
-        _shared_bytes,
+        _shared_kilobytes,
         "is right, but needs more shared memory than the chapter's kernel",
         _both_shared,
     ),
     "shared_room": (
-        _shared_bytes,
+        _shared_kilobytes,
         "is right, but has room for less in shared memory than the chapter's kernel",
         _both_shared,
     ),
