@@ -455,6 +455,7 @@ int soak(const fa::Chapter<P>& chapter, int problems, std::uint64_t seed, std::i
     Problem problem = random_problem(random, longest);
     const typename P::Shape shape = shape_of<P>(random, problem.shape, problem.layout);
     problem.shape = shape;
+    if (shape.strides.empty()) problem.layout = fa::Layout::kBhsd;
     const auto& variant =
         chapter.variants[std::size_t(random.up_to(std::int64_t(chapter.variants.size())) - 1)];
     if (variant.name == "standard") continue;  // cuBLAS
