@@ -228,11 +228,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         store_part<Tile>(workspace, slot, row, col, piece);
       });
       const Parts parts = Parts::of(share.division, share.first + done - place.tile, tiles);
+      // EXERCISE 5: Set all_stored, the same in all threads: whether every other one of `parts` was stored before this block's.
       __syncthreads();  // the part is stored
       const std::uint32_t last = parts.count - 1;
       if (threadIdx.x == 0) s.arrived = ptx::atom_inc_acq_rel(workspace.counters + parts.first_block, last);
       __syncthreads();
-      if (s.arrived == last) {  // the other parts are stored too
+      const bool all_stored = s.arrived == last;
+      // END 5
+      if (all_stored) {
         const auto part = [&](int i) { return parts.slot(i); };
         for (int n = threadIdx.x; n < unit.rows * (d / 4); n += Tile::kThreads) {
           const int row = n / (d / 4), col = n % (d / 4) * 4;

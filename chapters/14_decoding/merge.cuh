@@ -31,11 +31,14 @@ struct Workspace {
 /// Four columns of a row: O relative to m, and the row's state.
 struct Piece {
   float4 o = {0.0f, 0.0f, 0.0f, 0.0f};
+  // EXERCISE 1: A part without keys. Which m and l change nothing, whatever it is merged with?
   RowState state = {-FLT_MAX, 0.0f};
+  // END 1
 
   /// Adds pieces of other parts.
   template <int kCount>
   __device__ __forceinline__ void merge(const Piece (&others)[kCount]) {
+    // EXERCISE 2: Find the bug: this merge is right only for some parts. For which? Mend it.
     float m = state.m;
 #pragma unroll
     for (const Piece& other : others) m = fmaxf(m, other.state.m);
@@ -48,6 +51,7 @@ struct Piece {
       o.x = fmaf(weight, other.o.x, o.x), o.y = fmaf(weight, other.o.y, o.y);
       o.z = fmaf(weight, other.o.z, o.z), o.w = fmaf(weight, other.o.w, o.w);
     }
+    // END 2
   }
   __device__ __forceinline__ void scale(float by) {
     o.x *= by, o.y *= by, o.z *= by, o.w *= by;

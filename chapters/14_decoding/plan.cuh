@@ -56,8 +56,10 @@ struct Division {
   __host__ __device__ int first(int block) const { return block * each + (block < longer ? block : longer); }
   /// The block that has a granule.
   __host__ __device__ int block_of(int granule) const {
+    // EXERCISE 4: Which block has the granule? first() says where the granules of each block begin.
     const int of_longer = longer * (each + 1);  // granules of the longer blocks
     return granule < of_longer ? granule / (each + 1) : longer + (granule - of_longer) / each;
+    // END 4
   }
 };
 

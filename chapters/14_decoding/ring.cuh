@@ -34,7 +34,9 @@ struct Paged : CacheMaps {
   int columns, page_shift;    ///< a page has 2^page_shift keys
 
   __device__ __forceinline__ int page(int batch, int key) const {
+    // EXERCISE 6: Which number in the table is the page of this key?
     return table[std::int64_t(batch) * columns + (key >> page_shift)];
+    // END 6
   }
   __device__ __forceinline__ int token(int key) const { return key & ((1 << page_shift) - 1); }
 };
@@ -101,7 +103,9 @@ class Ring {
   }
   /// Loads the page number of the next copy, long before it starts.
   __device__ __forceinline__ void look_up() {
+    // EXERCISE 7: Find the bug: with which pages is this wrong, and in which tile of a sequence? Mend it.
     if (copies_ && left_ > 0 && first_key() < place_.length) page_ = cache_.page(place_.batch, first_key());
+    // END 7
   }
   /// Starts the copy of the next tile, if there is one.
   __device__ __forceinline__ void start(int stage) {

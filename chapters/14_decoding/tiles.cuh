@@ -14,6 +14,19 @@ namespace fa::ch14 {
 /// An element of an fp8 cache: e4m3.
 using Fp8 = std::uint8_t;
 
+// What Little's law needs. A copy takes longer the busier HBM is: this is what it may take before HBM idles.
+inline constexpr int kBytesPerNs = 4800;  ///< 4.8 TB/s: the peak of an H200
+inline constexpr int kLatencyNs = 1000;
+inline constexpr int kMultiprocessors = 132;
+
+/// The stages of a ring. @param bytes  of a stage, for all rings on a multiprocessor together
+constexpr int ring_stages(int bytes) {
+  // EXERCISE 3: How few stages keep HBM busy? Copies are in flight to all of them but the one in use.
+  const int in_flight = kBytesPerNs * kLatencyNs / kMultiprocessors;
+  return 1 + (in_flight + bytes - 1) / bytes;
+  // END 3
+}
+
 /// A worker is a warp: the rows of Q are the columns of its products.
 ///
 /// @tparam Element_  of the cache: T, or Fp8
@@ -26,7 +39,7 @@ struct WarpTile {
   static constexpr int kPanels = kHeadDim / kPanel;
   static constexpr int kKeys = kPanels == 1 ? 32 : 16;  ///< 8 KB of K and V at d = 64 and 128, 16 at 256
   static constexpr int kWorkers = kHeadDim == 256 ? 4 : 8, kWorkerThreads = 32;
-  static constexpr int kStages = 2;
+  static constexpr int kStages = ring_stages(kWorkers * kKeys * 2 * kHeadDim * int(sizeof(Element)));
   static constexpr int kThreads = kWorkers * kWorkerThreads, kBlocksPerSm = 1;
   static constexpr int kRowStride = kHeadDim + 4;  ///< floats from a row of O to the next: no bank conflicts
   static constexpr bool kQInShared = false;

@@ -222,6 +222,10 @@ class Code(InATree):
             self.assertNotIn("", names)
             self.assertGreater(len(names), 5)
 
+    def test_a_template_of_templates(self):
+        source = "template <class T, template <class, class> class Ring>\n__global__ void f(T x) {\n}\n"
+        self.assertEqual([item.name for item in lessons.items_of(source)], ["f"])
+
     def test_a_struct_with_an_alignment(self):
         text = self.fill("code: kernel.cuh Quad")
         self.assertIn("struct __align__(16) Quad {", text)

@@ -232,10 +232,10 @@ class SheetTest(InAChapter):
         keys = (
             "inputs, files, try, limit_tiles, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, "
             "limit_barriers, limit_shuffles, limit_votes, "
-            "limit_over_waited, limit_wavefronts, limit_late_arrivals, "
+            "limit_over_waited, limit_wavefronts, limit_late_arrivals, limit_shared_bytes, "
             "least_named_barriers, least_votes_beside_products, "
             "least_accesses_beside_products, least_arrivals_beside_products, least_kernels_beside_transfers, "
-            "exercise, open"
+            "least_shared_room, exercise, open"
         )
         for message, text in {
             f"{sheet}`input` is unknown: the keys are {keys}": but("inputs", "input"),
@@ -1069,7 +1069,7 @@ class QuickTrial(unittest.TestCase):
         """A chapter with two sources, which has been built."""
         texts = {
             "chapter.cu": '#include "a.cuh"\n',
-            "more.cu": '#include "a.cuh"\n#include "b.cuh"\n',
+            "more.cu": '#include "a.cuh"\n#include "b.cuh"\nvoid launch_w(int n) {\n  f(n);\n}\n',
             "a.cuh": "int a;\n",
             "b.cuh": "int b;\n",
         }
@@ -1094,6 +1094,8 @@ class QuickTrial(unittest.TestCase):
             self.assertEqual(compiled(new, None), both)
             self.assertEqual(compiled({"b.cuh": "int b = 1;  // mine\n"}, "v"), both)
             self.assertEqual(compiled({"a.cuh": "int a;\n"}, None), ["chapter.cu"])
+            self.assertEqual(compiled(new, "w"), both)  # the kernels of w are in more.cu
+            self.assertEqual(compiled(new, "v"), ["chapter.cu"])
 
     def test_a_look_makes_no_code(self):
         calls = []
@@ -2022,6 +2024,18 @@ class DiagnosisTest(unittest.TestCase):
         self.assertEqual(finding.kind, "late_arrivals")
         self.assertIn("releases more while a product is in flight", finding.headline)
         self.assertIn(": 12, the chapter's kernel 8 (once for each warp)", finding.details[0])
+
+    def test_shared_memory_of_another_size(self):
+        few, more_by_a_flag, many = (attempt(shared={"bytes_per_block": n}) for n in (1000, 1004, 2000))
+        self.assertIsNone(diagnosis.explain([more_by_a_flag], ["shared_bytes"], [few]))
+        self.assertIsNone(diagnosis.explain([few], ["shared_bytes"], [many]))
+        self.assertIsNone(diagnosis.explain([many], ["shared_room"], [few]))
+        finding = diagnosis.explain([many], ["shared_bytes", "shared_room"], [few])
+        self.assertEqual(finding.kind, "shared_bytes")
+        self.assertIn("block: 2000, the chapter's kernel 1000", finding.details[0])
+        finding = diagnosis.explain([few], ["shared_bytes", "shared_room"], [many], {"shared_room": "Why?"})
+        self.assertEqual((finding.kind, finding.details[1:]), ("shared_room", ["Why?"]))
+        self.assertIn("has room for less in shared memory", finding.headline)
 
     def test_less_than_the_solution(self):
         for kind, says in {

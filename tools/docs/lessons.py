@@ -42,8 +42,8 @@ KIND and ARGUMENTS are one of
         docs/results/mistakes_simulator.json, which tools/docs/planted.py writes
     drawing: NAME "TEXT"
         a drawing from tools/docs/drawings.py, fragments.py, plots.py, backward.py, hopper.py,
-        hopper_backward.py, masks.py, large_heads.py, ring.py or journey.py, written to NAME.svg next to the
-        lesson. TEXT describes it in words
+        hopper_backward.py, masks.py, large_heads.py, ring.py, decoding.py or journey.py, written to NAME.svg
+        next to the lesson. TEXT describes it in words
     views: NN|all
         the prepared views of a chapter, or of all, from the chapters' watch.toml
     results: FILE speed [CHAPTER]
@@ -75,6 +75,8 @@ KIND and ARGUMENTS are one of
         chapter 12 beside PyTorch's kernels and standard attention, from tools/bench/large.py
     results: FILE ring times|links|sweep|changes|million
         chapter 13 on several GPUs beside PyTorch's context_parallel, from tools/bench/ring.py
+    results: FILE decoding shapes|steps|pages|ragged|fp8|splits|short
+        chapter 14 beside other kernels and the speed of reading, from tools/bench/decoding.py
     results: FILE soak
         the coverage of the random problems of tests/soak/soak.py
     results: FILE sanitizer
@@ -122,6 +124,7 @@ from ..report import results
 from ..report import table as learn_table
 from . import (
     backward,
+    decoding,
     drawings,
     end_to_end,
     fragment_maps,
@@ -149,6 +152,7 @@ DRAWINGS = (
     | masks.DRAWINGS
     | large_heads.DRAWINGS
     | ring.DRAWINGS
+    | decoding.DRAWINGS
     | journey.DRAWINGS
 )
 SIM = "build/sim"  # where the commands in the lessons look for the simulator's programs
@@ -188,7 +192,7 @@ NOT_CODE = re.compile(
 )
 TYPE = re.compile(
     r"(?:template\s*<[^{]*>\s*)?(?:struct|class|union|enum(?:\s+class)?)\s+"
-    r"(?:(?:__align__|alignas)\s*\([^)]*\)\s*)?(\w+)"
+    r"(?:(?:__align__|alignas)\s*\([^)]*\)\s*)?(\w+)\b(?!\s*[,>])"  # not a parameter of a template
 )
 CALL_LIKE = re.compile(r"(\w+)\s*\(")
 ATTRIBUTES = {"__launch_bounds__", "__align__", "alignas", "decltype"}
@@ -665,6 +669,7 @@ RESULTS = {
     r"ring links": measured.ring_links,
     r"ring changes": measured.ring_changes,
     r"ring million": measured.ring_million,
+    r"decoding (shapes|steps|pages|ragged|fp8|splits|short)": measured.decoding,
     r"sanitizer": measured.sanitizer,
     r"hazards": measured.hazards,
     r"profile": measured.profile,
@@ -690,7 +695,8 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
         raise BlockError(
             "must be FILE and one of speed, sectors, tflops, ms, steps, errors, choices, counters, copies, "
             "scaling,"
-            " agreement, standing, chapters, passes, soak, layouts, masks, large, ring, sanitizer, hazards, "
+            " agreement, standing, chapters, passes, soak, layouts, masks, large, ring, decoding, sanitizer, "
+            "hazards, "
             "profile, step_times,"
             " step_tokens, step_memory, longest_context, course, losses, sample and random_calls: see the "
             "top of tools/docs/lessons.py"

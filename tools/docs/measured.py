@@ -747,6 +747,34 @@ def ring_million(data: dict) -> str:
     )
 
 
+def decoding(data: dict, group: str) -> str:
+    """A group of tools/bench/decoding.py: kernels by problems, in us, and the share of the speed at which the
+    GPU reads. More problems than kernels become rows.
+    """
+    cells: dict[str, dict[str, str]] = {}  # by problem and kernel
+    for row in data["timings"]:
+        if row["group"] != group:
+            continue
+        problem = f"{row['name']}: {row['batch']} x {row['heads']}/{row['kv_heads']}, "
+        problem += f"{row['queries']} x {row['keys']:,}, $d$ = {row['head_dim']}"
+        problem += f", pages of {row['page_size']}" * bool(row["page_size"])
+        name, *splits = row["kernel"].split(maxsplit=1)
+        # Names of variants have small letters only; those of others do not, or more words than "N splits".
+        own = name != "read" and re.fullmatch(r"[a-z0-9_]+( \d+ splits)?", row["kernel"])
+        kernel = " ".join([f"`{name}`", *splits]) if own else row["kernel"]
+        share = "" if row["kernel"] == "read" else f" ({row['share_of_roof']:.2f})"
+        cells.setdefault(problem, {})[kernel] = f"{row['us']:.1f}{share}"
+    if not cells:
+        raise NoSuchMeasurement(f"it has no group {group}")
+    kernels = list(dict.fromkeys(kernel for of in cells.values() for kernel in of))
+    corner = "us (of the speed of reading)"
+    if len(cells) > len(kernels):
+        rows = [[problem, *(of.get(kernel, "-") for kernel in kernels)] for problem, of in cells.items()]
+        return on_device(data, [corner, *kernels], rows)
+    rows = [[kernel, *(of.get(kernel, "-") for of in cells.values())] for kernel in kernels]
+    return on_device(data, [corner, *cells], rows)
+
+
 def sanitizer(data: dict) -> str:
     """The findings of compute-sanitizer's tools in the programs of tests/soak/sanitize.py."""
     tools = list(dict.fromkeys(run["tool"] for run in data["runs"]))

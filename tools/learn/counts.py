@@ -49,4 +49,5 @@ LEAST = (
     "accesses_beside_products",
     "arrivals_beside_products",
     "kernels_beside_transfers",
+    "shared_room",
 )

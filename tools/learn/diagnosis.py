@@ -49,6 +49,7 @@ KINDS = (
     *OPERATIONS,
     "wavefronts",
     "late_arrivals",
+    "shared_bytes",
     *LEAST,
 )
 
@@ -760,6 +761,16 @@ def _more_waits(attempt: Attempt, solution: Attempt) -> list[str]:
     ]
 
 
+def _shared_kilobytes(attempt: Attempt) -> int:
+    """A variable more is no more shared memory."""
+    return round(_shared_bytes(attempt) / 1000)
+
+
+def _both_shared(attempt: Attempt, solution: Attempt) -> list[str]:
+    own, theirs = map(_shared_bytes, (attempt, solution))
+    return [f"bytes of shared memory of a block: {own}, the chapter's kernel {theirs}"]
+
+
 # For each limit: what is counted, the headline, and the details.
 BEYOND = {
     "tiles": (_work_of_tiles, "is right, but takes tiles for more than they are", _more_tiles),
@@ -826,6 +837,16 @@ BEYOND = {
             ),
         )
     },
+    "shared_bytes": (
+        _shared_kilobytes,
+        "is right, but needs more shared memory than the chapter's kernel",
+        _both_shared,
+    ),
+    "shared_room": (
+        _shared_kilobytes,
+        "is right, but has room for less in shared memory than the chapter's kernel",
+        _both_shared,
+    ),
     "kernels_beside_transfers": (
         lambda attempt: _operations(attempt, "kernels_beside_transfers"),
         "is right, but overlaps fewer kernels with transfers than the chapter does",

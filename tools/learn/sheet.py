@@ -32,6 +32,7 @@ LIMITS = (
     "over_waited",
     "wavefronts",
     "late_arrivals",
+    "shared_bytes",
 )
 
 # The defects that `more` can have a question for: diagnosis.DEFECTS.

@@ -370,6 +370,11 @@ def with_one_variant(source: str, name: str) -> str:
     return f"{source[:begin]}{found}{source[piece.start() :]}"
 
 
+def launches(source: str, variant: str) -> bool:
+    """Whether a source file defines launch_VARIANT(), and so has the kernels of this variant."""
+    return re.search(rf"^void launch_{re.escape(variant)}\(.*\{{$", source, re.MULTILINE) is not None
+
+
 def code_of(text: str) -> list[str]:
     """The lines of a source file that are not empty and not only a comment."""
     lines = map(str.strip, text.splitlines())
@@ -506,9 +511,13 @@ class Workbench:
             chapter.write_text(text, encoding="utf-8")
 
         link, said = self._link, [] if said is None else said
+        objects: list[Path] = []
         for each in self._to_compile(files, variant):
-            objects = self._compile(each, files, folder, inputs, variant, said)
-            link = link.replace(each.object, " ".join(map(str, objects)))
+            objects += self._compile(each, files, folder, inputs, variant, said)
+            if each is not self._sources[0]:
+                link = link.replace(each.object, "")
+        # First, because sources that are not compiled may have the same functions as they were.
+        link = link.replace(self._sources[0].object, " ".join(map(str, objects)))
         link = re.sub(r"-o \S+", f"-o {folder}/program", link)
         self._call(["sh", "-c", link])
         return folder / "program"
@@ -611,9 +620,13 @@ class Workbench:
     def _to_compile(self, files: Mapping[str, str], variant: str | None) -> list[Source]:
         """chapter.cu, and the sources that include a file with changes. If only one variant is wanted, that
         is, for a quick trial, a new comment is no change, and chapter.cu alone is enough if it includes all
-        of these files.
+        of these files, or with it the source that defines launch_VARIANT().
         """
         chapter, *others = self._sources
+        if variant:
+            own = [each for each in others if launches(each.path.read_text(encoding="utf-8"), variant)]
+            if own:
+                return [chapter, *own]
         read = code_of if variant else str
         originals = {path.name: path for path in self._files}
         changed = {
