@@ -1,7 +1,7 @@
 /// @file
 /// head_dim 192 and 256: dK and dV of 64 keys take 96 or 128 registers per thread each. So one consumer owns
-/// dV and the other one dK. The first computes S and P, the second dP and dS. P passes from one to the other through
-/// shared memory. Also for a V of up to 128 columns with a Q and K of up to 192.
+/// dV and the other one dK. The first computes S and P, the second dP and dS. P passes from one to the other
+/// through shared memory. Also for a V of up to 128 columns with a Q and K of up to 192.
 #pragma once
 
 #include <cuda_runtime.h>

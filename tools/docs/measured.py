@@ -455,14 +455,7 @@ PEERS = {"torch.softmax": "PyTorch", "memory-efficient": "PyTorch", "flash (FA2)
 IN_BF16 = ("flash (FA2)", "cuDNN")  # compared in bf16 rather than in fp32
 # Their GPU is not every machine's. 11 to 14 are compared in tools/bench/masks.py, large.py, ring.py and
 # decoding.py.
-MAY_LACK_TIMES = (
-    "09_hopper",
-    "10_hopper_backward",
-    "11_masks",
-    "12_large_heads",
-    "13_ring",
-    "14_decoding",
-)
+MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward", "11_masks", "12_large_heads", "13_ring", "14_decoding")
 
 
 def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
