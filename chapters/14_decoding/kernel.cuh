@@ -228,7 +228,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         store_part<Tile>(workspace, slot, row, col, piece);
       });
       const Parts parts = Parts::of(share.division, share.first + done - place.tile, tiles);
-      // EXERCISE 5: Set all_stored, the same in all threads: whether every other one of `parts` was stored before this block's.
+      // EXERCISE 5: Set all_stored, the same in all threads: whether every other one of `parts` was stored before this block's. Afterwards, their counter workspace.counters[parts.first_block] is 0 again.
       __syncthreads();  // the part is stored
       const std::uint32_t last = parts.count - 1;
       if (threadIdx.x == 0) s.arrived = ptx::atom_inc_acq_rel(workspace.counters + parts.first_block, last);

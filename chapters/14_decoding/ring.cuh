@@ -103,7 +103,7 @@ class Ring {
   }
   /// Loads the page number of the next copy, long before it starts.
   __device__ __forceinline__ void look_up() {
-    // EXERCISE 7: Find the bug: with which pages is this wrong, and in which tile of a sequence? Mend it.
+    // EXERCISE 7: Find the bug: with which pages is this wrong, and for which keys of a tile? Mend it.
     if (copies_ && left_ > 0 && first_key() < place_.length) page_ = cache_.page(place_.batch, first_key());
     // END 7
   }

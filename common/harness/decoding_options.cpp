@@ -89,10 +89,8 @@ DecodingShape ProblemOptions<DecodingAttention>::completed(const AttentionShape&
 void ProblemOptions<DecodingAttention>::describe_more(InputSource& source) const {
   InputSource more;
   if (key_lengths_) more.emplace_back("key_lengths", *key_lengths_);
-  if (page_size_) more.emplace_back("page_size", std::uint64_t(*page_size_));
   if (block_table_) more.emplace_back("block_table", *block_table_);
   if (cache_) more.emplace_back("cache", *cache_);
-  if (splits_) more.emplace_back("splits", std::uint64_t(*splits_));
   source.insert(source.begin(), more.begin(), more.end());
 }
 

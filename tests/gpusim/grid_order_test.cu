@@ -155,10 +155,17 @@ TEST(GridOrder, ABarrierHasToComeBeforeTheArrival) {
               "no __syncthreads() between the write and its block's arrival at " + place_of("arrive"));
 }
 
+// Block 11 merges whether it is the last to arrive or not: usually it is.
 TEST(GridOrder, AndAfterIt) {
-  EXPECT_TRUE(says(run_merge<NoBarrierAfter>(),
-                   "of \"parts\": no __syncthreads() between the arrival of its block at " +
-                       place_of("arrive") + " and the read  ["));
+  const std::string reason = "of \"parts\": no __syncthreads() between the arrival of its block at " +
+                             place_of("arrive") + " and the read  [";
+  bool was_last = false;
+  for (int attempt = 0; attempt < 20 && !was_last; ++attempt) {
+    const gpusim::Report report = run_merge<NoBarrierAfter>();
+    was_last = bool(says(report, reason));
+    EXPECT_TRUE(was_last || says(report, "of \"parts\": the block of the read has not seen all arrivals: "));
+  }
+  EXPECT_TRUE(was_last);
 }
 
 /// The same for blocks of a warp, with a counter that returns to zero.
