@@ -109,7 +109,7 @@ TEST(Turns, ATurnThatNobodyPassesOnIsOutOfOrder) {
 }
 
 TEST(Turns, ATurnThatIsOverIsOutOfOrder) {
-  const gpusim::Report report = run_turns<TurnBefore>();
+  const gpusim::Report report = run_turns<TurnBefore>(1);
   EXPECT_TRUE(says(report, "takes turn -1 out of order: it is turn 0 already"));
   EXPECT_TRUE(says(report, at("turns: await")));
 }
