@@ -49,7 +49,7 @@ struct DecodingShape : AttentionShape {
   std::int64_t keys_of(std::int64_t batch) const;
   /// The keys of all sequences.
   std::int64_t all_keys() const;
-  /// The sequence as a problem of its own, with one batch and a causal mask. @pre it has keys
+  /// The sequence as a problem of its own, with one batch and a causal mask. It must have keys.
   AttentionShape sequence(std::int64_t batch) const;
   /// The cache as K and V of an attention: the batch is the page, or the sequence if it is contiguous.
   AttentionShape cache() const;
@@ -107,7 +107,7 @@ struct DecodedSequence {
   TensorMap inputs;      ///< q, k and v
 };
 
-/// @param inputs  of the whole problem    @pre the sequence has keys
+/// @param inputs  of the whole problem; the sequence must have keys
 DecodedSequence sequence_of(const DecodingShape& shape, std::int64_t number, const TensorMap& inputs);
 
 /// A table for sequences of these lengths, whose pages are in random order, with a few pages that none has.

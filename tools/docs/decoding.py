@@ -56,7 +56,7 @@ def _heads(svg: Svg, x: float, y: float, owners: list[list[int]]) -> None:
         svg.text(x, top + 14, f"seq. {head // 2}, head {head % 2}", 11)
         left = x + 84
         for tile, block in enumerate(of_head):
-            svg.box(left + tile * cell, top, cell, height, WARPS[block % 4], 0.3 if block % 8 < 4 else 0.7)
+            svg.box(left + tile * cell, top, cell, height, WARPS[block % 4], 0.3 if block % 8 < 4 else 0.12)
         start = 0
         for tile in range(1, len(of_head) + 1):
             if tile == len(of_head) or of_head[tile] != of_head[start]:
