@@ -521,7 +521,7 @@ class SoftmaxTest(unittest.TestCase):
 class HopperTest(unittest.TestCase):
     """Chapters 09, 10 and 12, whose copies are counted elsewhere."""
 
-    # Of chapter 10. `persistent` also takes tiles by atomics, and `deterministic` moves other bytes.
+    # Of chapter 10. `deterministic` moves other bytes.
     SAME_BYTES = ("wgmma", "register_sums", "overlapped", "decoupled", "final")
 
     def rows(self, name: str, key: str) -> list[dict]:
@@ -537,11 +537,11 @@ class HopperTest(unittest.TestCase):
                 seen = row.pop("measured")
                 self.assertEqual(row, expected)
                 for name in hopper_results.EQUAL:
-                    # Two warps may each write half of a sector: then the L2 counts it once or twice.
-                    halves = name == "l2_write_sectors"
-                    self.assertAlmostEqual(
-                        seen[name], row[name], delta=0.01 * row[name] if halves else 0, msg=f"{name}: {row}"
-                    )
+                    # Two warps may each write half of a sector: then the L2 counts it once or twice. Chapter
+                    # 14 stores little else than sums and parts of few rows.
+                    share = 0.1 if files == "decoding_sectors" else 0.01
+                    delta = share * row[name] if name == "l2_write_sectors" else 0
+                    self.assertAlmostEqual(seen[name], row[name], delta=delta, msg=f"{name}: {row}")
 
     def test_each_step_of_chapter_10_brings_the_same_bytes(self):
         rows = self.rows("hopper_backward_simulator.json", "runs")

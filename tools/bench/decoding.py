@@ -11,6 +11,7 @@
     fp8     a and b with a cache of e4m3
     splits  b and e with 1 to 64 splits beside what the chapter's model chooses
     short   64 sequences of 500 keys
+    little  as many bytes as b has, read with 4 to 96 KB in flight on each multiprocessor (Little's law)
 
 All kernels of a problem, and a kernel that only reads as many bytes as K and V have (the roof), take turns in
 one process, each round in another order, on the same tensors. Prints microseconds, TB/s and the share of the
@@ -47,6 +48,7 @@ from ..options import Arguments, at_least
 from .peers import BACKENDS
 
 CHAPTER = "14_decoding"
+NOT_OF_THE_PROBLEM = ("splits", "stages", "variants")  # of a case
 ERROR_LIMIT = 1e-2  # relative, of O in bf16
 FA3 = "fa3_fwd_interface"  # of the package fa3-fwd
 
@@ -66,6 +68,7 @@ class Case:
     fp8: bool = False
     lengths: tuple[int, ...] = ()
     splits: tuple[int, ...] = ()  # to time besides the model's
+    stages: tuple[int, ...] = ()  # of 4 KB, of kernels that only read
     variants: tuple[str, ...] = ("one_kernel", "paged", "ampere")
 
     @property
@@ -130,12 +133,15 @@ def cases(group: str, names: list[str]) -> list[Case]:
         some = [shape for shape in shapes if shape.name in "be"]
         numbers = (1, 2, 4, 8, 12, 16, 24, 32, 64)
         return [replace(s, splits=numbers, variants=("in_flight", "one_kernel")) for s in some]
+    if group == "little":
+        bare = [shape for shape in shapes if shape.name == "b"]
+        return [replace(shape, stages=(1, 2, 4, 6, 8, 12, 16, 24), variants=()) for shape in bare]
     if group == "short":
         return [Case("short", 64, 32, 8, 1, 500, 128)]
     return ragged("log-uniform", log_uniform(64, 95_000, 1)) + ragged("one long", (100_000, *(1000,) * 15))
 
 
-GROUPS = ("shapes", "steps", "pages", "ragged", "fp8", "splits", "short")
+GROUPS = ("shapes", "steps", "pages", "ragged", "fp8", "splits", "short", "little")
 
 
 class Tensors:
@@ -230,22 +236,28 @@ class Ours:
         return self.o
 
 
-def read_roof(tensors: Tensors) -> Callable[[int], None]:
-    """A function that reads as many bytes as the cache has. @throws FileNotFoundError  if it is not built"""
+def readers(tensors: Tensors) -> Iterator[tuple[str, Callable[[int], None]]]:
+    """Functions that read as many bytes as the cache has: as fast as the GPU can, then with the case's
+    stages. @throws FileNotFoundError  if the library is not built
+    """
     path = Path(__file__).resolve().parents[2] / "build" / "cuda" / "lib" / "libread_roof.so"
     if not path.exists():
         raise FileNotFoundError(f"there is no {path}: cmake --build --preset cuda --target read_roof")
     library = ctypes.CDLL(str(path))
-    library.read_roof.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]
+    given = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]
+    library.read_roof.argtypes = given
+    library.read_with_stages.argtypes = [ctypes.c_int, *given]
     data = torch.randint(256, (tensors.case.cache_bytes // 16 * 16,), device="cuda", dtype=torch.uint8)
     never = torch.zeros(1, device="cuda", dtype=torch.int32)
     stream = torch.cuda.current_stream().cuda_stream
 
-    def launch(_: int) -> None:
-        if status := library.read_roof(data.data_ptr(), data.numel(), never.data_ptr(), stream):
-            raise RuntimeError(f"read_roof failed with CUDA error {status}")
+    def launch(function, *stages: int) -> None:
+        if status := function(*stages, data.data_ptr(), data.numel(), never.data_ptr(), stream):
+            raise RuntimeError(f"{path.name} failed with CUDA error {status}")
 
-    return launch
+    yield "read", lambda _: launch(library.read_roof)
+    for stages in tensors.case.stages:
+        yield f"{4 * stages} KB in flight", lambda _, n=stages: launch(library.read_with_stages, n)
 
 
 def sdpa(tensors: Tensors, backend) -> Callable[[int], torch.Tensor]:
@@ -293,7 +305,7 @@ def contenders(case: Case, tensors: Tensors, peers: bool) -> Iterator[tuple[str,
                 print(f"  {variant} does not run: {refusal}", file=sys.stderr)
                 break
             yield f"{variant}" + f" {splits} splits" * bool(splits), splits, ours
-    if not peers or case.fp8:
+    if not peers or case.fp8 or case.stages:
         return
     others: dict[str, Callable] = {"FlashAttention-3": flash_attention_3}
     if not case.page_size and not case.lengths:
@@ -315,12 +327,16 @@ def run(case: Case, rounds: int, peers: bool) -> list[dict]:
     tensors = Tensors(case)
     entries = list(contenders(case, tensors, peers))
     errors = [tensors.error(launch(0)) for _, _, launch in entries]
-    times = time_in_turns([read_roof(tensors), *(launch for _, _, launch in entries)], rounds)
+    bare = list(readers(tensors))
+    times = time_in_turns([*(launch for _, launch in bare), *(launch for _, _, launch in entries)], rounds)
     medians = [statistics.median(ms) for ms in times]
-    problem = {key: value for key, value in asdict(case).items() if key not in ("splits", "variants")}
+    problem = {key: value for key, value in asdict(case).items() if key not in NOT_OF_THE_PROBLEM}
     rows = []
     for (name, splits, _), error, ms in zip(
-        (("read", 0, None), *entries), (0.0, *errors), medians, strict=True
+        (*((name, 0, None) for name, _ in bare), *entries),
+        (*(0.0 for _ in bare), *errors),
+        medians,
+        strict=True,
     ):
         rows.append(
             {

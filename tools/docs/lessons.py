@@ -669,7 +669,7 @@ RESULTS = {
     r"ring links": measured.ring_links,
     r"ring changes": measured.ring_changes,
     r"ring million": measured.ring_million,
-    r"decoding (shapes|steps|pages|ragged|fp8|splits|short)": measured.decoding,
+    r"decoding (shapes|steps|pages|ragged|fp8|splits|short|little)": measured.decoding,
     r"sanitizer": measured.sanitizer,
     r"hazards": measured.hazards,
     r"profile": measured.profile,

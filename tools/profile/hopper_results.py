@@ -1,11 +1,11 @@
-"""Measures chapter 09, 10 or 12 for docs/results/, in two steps. Their copy engine does not use the L1's pipe
+"""Measures chapter 09, 10, 12 or 14 for docs/results/, in two steps. Their copy engine does not use the L1's pipe
 of loads and stores, so their sectors are compared where they leave the multiprocessor and at the L2.
 
     hopper_results.py count [NN]     on any machine: what the simulator counts        -> hopper_simulator.json
     hopper_results.py measure [NN]   on an H100 or H200: Nsight Compute's counts next to the simulator's
                                                                                       -> hopper_<gpu>.json
 NN is 09, unless given; the files of chapter 10 begin with hopper_backward_, those of chapter 12 with
-large_heads_.
+large_heads_, those of chapter 14 with decoding_sectors_.
 
 `count` needs build/sim, `measure` needs build/cuda and ncu.
 Exit status: 1 the counts differ, 2 something is not built, 3 no GPU or no ncu.
@@ -47,6 +47,24 @@ CHAPTERS = {
             {"heads": 1, "seq_q": 256, "seq_k": 256, "head_dim": 1024, "dtype": "fp32"},
         ],
     ),
+    "14": (
+        "14_decoding",
+        "decoding_sectors",
+        # Whole tiles; ragged, with several queries of one head of K and V; the largest head_dim.
+        [
+            {
+                "batch": 2,
+                "heads": 8,
+                "kv_heads": 2,
+                "seq_q": 1,
+                "seq_k": 1024,
+                "head_dim": 128,
+                "dtype": "bf16",
+            },
+            {"heads": 8, "kv_heads": 1, "seq_q": 5, "seq_k": 3333, "head_dim": 64, "dtype": "bf16"},
+            {"batch": 3, "heads": 4, "seq_q": 1, "seq_k": 777, "head_dim": 256, "dtype": "bf16"},
+        ],
+    ),
 }
 AT_L2 = ("l2_read_sectors", "l2_write_sectors", "l2_atomic_sectors")
 NAMES = [*sectors.NAMES, *AT_L2, "l2_atom_sectors"]
@@ -72,7 +90,7 @@ def main() -> int:
         print("hopper_results: must be followed by count or measure", file=sys.stderr)
         return 2
     if number not in CHAPTERS:
-        print(f"hopper_results: {number}: must be 09, 10 or 12", file=sys.stderr)
+        print(f"hopper_results: {number}: must be one of {', '.join(CHAPTERS)}", file=sys.stderr)
         return 2
     chapter, files, problems = CHAPTERS[number]
     if step == "count":
