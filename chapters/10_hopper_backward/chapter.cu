@@ -15,7 +15,6 @@
 #include "harness/chapter.hpp"
 #include "kernel.cuh"
 #include "owners.cuh"
-#include "persistent.cuh"
 #include "prepare.cuh"
 #include "sizes.cuh"
 #include "tensor_maps.cuh"
@@ -174,31 +173,6 @@ struct FusedFinal : Fused<Final> {
   using NarrowTile = OwnerTiles<T, ch09::NarrowValueSizes::kHeadDims.back(), ch09::kNarrowValues>;
 };
 
-/// A block per multiprocessor. The workspace `queue` is the counter; the launch sets it to 0.
-struct Persistent : Fused<Decoupled> {
-  template <class Tile>
-  static constexpr std::size_t shared_bytes() {
-    return sizeof(PersistentMemory<Tile>);
-  }
-  using HasQueue = void;
-
-  template <class Tile>
-  static void launch(const Args& args, cudaStream_t stream) {
-    using T = typename Tile::T;
-    Backward<T> b = backward_of<T>(args, Tile::Br);
-    b.dq_sum = args.buffer<float>("dq_sum");
-    require_alignment("dq", b.dq);
-    const TensorMaps maps = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
-    launch_prepare<T, Tile::kHeadDim>(b, stream);
-    int* counter = args.buffer<int>("queue");
-    FA_CUDA_CHECK(cudaMemsetAsync(counter, 0, sizeof *counter, stream));
-    const int key_tiles = int(tiles(b.seq_k, Tile::Bc)) * b.batch * b.kv_heads;
-    fa::launch(persistent_gradients<Tile>, unsigned(std::min(multiprocessors(), key_tiles)), Tile::kThreads,
-               shared_bytes<Tile>(), stream, b, maps, counter, key_tiles);
-    launch_convert<Tile>(b, stream);
-  }
-};
-
 /// The schedule of `final` for tiles of these columns, in turns.
 template <class Tile>
 struct InTurns {
@@ -297,14 +271,6 @@ Traffic traffic_of(Fused<Method>, std::type_identity<Tile>, const Shape& shape) 
 }
 
 template <class Tile>
-Traffic traffic_of(Persistent, std::type_identity<Tile> tile, const Shape& shape) {
-  Traffic traffic = traffic_of(Fused<Decoupled>(), tile, shape);
-  const std::int64_t bytes = shape.batch * shape.kv_heads * tiles(shape.seq_k, Tile::Bc) * kInt;
-  add(traffic, "queue", {.read_bytes = bytes, .write_bytes = bytes});
-  return traffic;
-}
-
-template <class Tile>
 Traffic traffic_of(Deterministic, std::type_identity<Tile>, const Shape& shape) {
   const std::int64_t padded = tiles(shape.seq_q, Tile::Br) * Tile::Br, heads = shape.batch * shape.heads;
   const Visited visited = visited_by_key_tiles<Tile>(shape, padded);
@@ -361,8 +327,6 @@ Step step(const char* name, const char* summary) {
               if constexpr (Method::kHasSums)
                 specs.push_back(
                     {.name = "dq_sum", .shape = {shape.batch, shape.heads, padded, shape.head_dim}});
-              if constexpr (requires { typename Method::HasQueue; })
-                specs.push_back({.name = "queue", .shape = {1}});
               if constexpr (requires { typename Method::HasTurns; })
                 specs.push_back(
                     {.name = "turns", .shape = {shape.batch, shape.heads, padded / kRows, Tile::kConsumers}});
@@ -383,7 +347,6 @@ AnyChapter describe_chapter() {
           step<Fused<Overlapped>>("overlapped",
                                   "dP, dV and dK are in flight while something else is computed"),
           step<Fused<Decoupled>>("decoupled", "dQ one step later: no consumer waits for the other"),
-          step<Persistent>("persistent", "blocks that stay, and take one key tile after the other"),
           step<FusedFinal, AllSizes>("final",
                                      "for each width the fastest of decoupled, uneven and two_owners"),
           step<Deterministic, AllSizes>("deterministic",

@@ -44,8 +44,8 @@ __device__ __forceinline__ void add_dq(const Backward<typename Tile::T>& a, KeyT
   ptx::bulk_wait<0>();
 }
 
-/// The five products almost in chapter 08's order: dQ comes before dK, so that dK is in flight while dQ is
-/// stored. dQ goes to shared memory, and from there to the sums.
+/// The five products, one after the other: a consumer waits for each one right after it has issued it. dQ goes
+/// to shared memory, and from there to the sums.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     wgmma_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {
@@ -70,21 +70,23 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_fence();
       issue_scores<Tile>(consumer.rS, consumer.k_rows, consumer.in_stage(consumer.first_q));
       ptx::wgmma_commit();
+      ptx::wgmma_wait<0>(consumer.rS);
+      if (walk.masked(a, keys))
+        mask<Tile>(consumer.rS, a, walk.first_query(), keys.first_key + consumer.warp_key);
+      probabilities<Tile>(consumer.rS, s.log2_sum[consumer.place.stage], consumer.factor);
       consumer.place.wait_full(s.do_ring);
       ptx::wgmma_fence();
       issue_scores<Tile>(consumer.rdP, consumer.v_rows, consumer.in_stage(consumer.first_do));
       ptx::wgmma_commit();
-      ptx::wgmma_wait<1>(consumer.rS);
-      if (walk.masked(a, keys))
-        mask<Tile>(consumer.rS, a, walk.first_query(), keys.first_key + consumer.warp_key);
-      probabilities<Tile>(consumer.rS, s.log2_sum[consumer.place.stage], consumer.factor);
-      pack_operand<Tile>(consumer.rP, consumer.rS);
       ptx::wgmma_wait<0>(consumer.rdP);
       score_gradients<Tile>(consumer.rdP, consumer.rS, s.delta[consumer.place.stage]);
+      pack_operand<Tile>(consumer.rP, consumer.rS);
       pack_operand<Tile>(consumer.rdS, consumer.rdP);
       ptx::wgmma_fence();
       issue_key_gradient<Tile>(consumer.rdV, consumer.rP, consumer.in_stage(consumer.first_do_summed));
       ptx::wgmma_commit();
+      ptx::wgmma_wait<0>(consumer.rdV);
+      consumer.place.leave(s.do_ring);
       ds.wait_empty(s.ds_ring);
       store_ds<Tile>(s.ds[ds.stage], consumer.rdS, consumer.warp_key);
       ptx::fence_proxy_async();
@@ -93,16 +95,16 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_fence();
       issue_dq<Tile>(consumer.rdQ, consumer.ds(ds.stage), consumer.k_of_dq);
       ptx::wgmma_commit();
-      issue_key_gradient<Tile>(consumer.rdK, consumer.rdS, consumer.in_stage(consumer.first_q_summed));
-      ptx::wgmma_commit();
-      ptx::wgmma_wait<1>(consumer.rdQ, consumer.rdV);
-      consumer.place.leave(s.do_ring);
+      ptx::wgmma_wait<0>(consumer.rdQ);
       ds.release(s.ds_ring);
       dq.wait_empty(with_dq.dq_ring);
       store_part<Tile>(with_dq.dq, consumer.rdQ, consumer.index);
       ptx::fence_proxy_async();
       warp_arrives(with_dq.dq_ring.full[0]);
       dq.advance();
+      ptx::wgmma_fence();
+      issue_key_gradient<Tile>(consumer.rdK, consumer.rdS, consumer.in_stage(consumer.first_q_summed));
+      ptx::wgmma_commit();
       ptx::wgmma_wait<0>(consumer.rdK);
       consumer.place.release(s.q_ring);
     }
@@ -134,21 +136,23 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_fence();
       issue_scores<Tile>(consumer.rS, consumer.k_rows, consumer.in_stage(consumer.first_q));
       ptx::wgmma_commit();
+      ptx::wgmma_wait<0>(consumer.rS);
+      if (walk.masked(a, keys))
+        mask<Tile>(consumer.rS, a, walk.first_query(), keys.first_key + consumer.warp_key);
+      probabilities<Tile>(consumer.rS, s.log2_sum[consumer.place.stage], consumer.factor);
       consumer.place.wait_full(s.do_ring);
       ptx::wgmma_fence();
       issue_scores<Tile>(consumer.rdP, consumer.v_rows, consumer.in_stage(consumer.first_do));
       ptx::wgmma_commit();
-      ptx::wgmma_wait<1>(consumer.rS);
-      if (walk.masked(a, keys))
-        mask<Tile>(consumer.rS, a, walk.first_query(), keys.first_key + consumer.warp_key);
-      probabilities<Tile>(consumer.rS, s.log2_sum[consumer.place.stage], consumer.factor);
-      pack_operand<Tile>(consumer.rP, consumer.rS);
       ptx::wgmma_wait<0>(consumer.rdP);
       score_gradients<Tile>(consumer.rdP, consumer.rS, s.delta[consumer.place.stage]);
+      pack_operand<Tile>(consumer.rP, consumer.rS);
       pack_operand<Tile>(consumer.rdS, consumer.rdP);
       ptx::wgmma_fence();
       issue_key_gradient<Tile>(consumer.rdV, consumer.rP, consumer.in_stage(consumer.first_do_summed));
       ptx::wgmma_commit();
+      ptx::wgmma_wait<0>(consumer.rdV);
+      consumer.place.leave(s.do_ring);
       ds.wait_empty(s.ds_ring);
       store_ds<Tile>(s.ds[ds.stage], consumer.rdS, consumer.warp_key);
       ptx::fence_proxy_async();
@@ -157,12 +161,12 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_fence();
       issue_dq<Tile>(consumer.rdQ, consumer.ds(ds.stage), consumer.k_of_dq);
       ptx::wgmma_commit();
-      issue_key_gradient<Tile>(consumer.rdK, consumer.rdS, consumer.in_stage(consumer.first_q_summed));
-      ptx::wgmma_commit();
-      ptx::wgmma_wait<1>(consumer.rdQ, consumer.rdV);
-      consumer.place.leave(s.do_ring);
+      ptx::wgmma_wait<0>(consumer.rdQ);
       ds.release(s.ds_ring);
       add_to_sums<Tile>(consumer.sums(walk), consumer.rdQ, consumer.index);
+      ptx::wgmma_fence();
+      issue_key_gradient<Tile>(consumer.rdK, consumer.rdS, consumer.in_stage(consumer.first_q_summed));
+      ptx::wgmma_commit();
       ptx::wgmma_wait<0>(consumer.rdK);
       consumer.place.release(s.q_ring);
     }

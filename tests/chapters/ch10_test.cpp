@@ -49,8 +49,6 @@ constexpr Tiles kTiles[] = {
     {.variant = "overlapped", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1},
     {.variant = "decoupled", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "decoupled", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
-    {.variant = "persistent", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
-    {.variant = "persistent", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "final", .head_dim = 64, .Br = 128, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "final", .head_dim = 128, .Br = 64, .Bc = 128, .unused_scores = 1, .zero_dq = 1},
     {.variant = "final", .head_dim = 96, .Br = 64, .Bc = 128},
@@ -330,7 +328,7 @@ TEST_F(HopperBackward, ACausalMaskSkipsTilesThatItHides) {
 }
 
 // An addition of a warp, or of the copy engine, goes to whole sectors: each number of a tile of dQ is added
-// once. The counter of `persistent` takes an addition for each key tile.
+// once.
 TEST_F(HopperBackward, SLOW_AddsToDqOnceForEachKeyTile) {
   for (const Tiles& tile : kTiles) {
     const Shape shape{.heads = 2,
@@ -345,8 +343,7 @@ TEST_F(HopperBackward, SLOW_AddsToDqOnceForEachKeyTile) {
     if (!result.counted) GTEST_SKIP() << "additions are counted on the simulator";
     const Work work(shape, tile);
     const std::int64_t bytes = additions(shape, tile) * tile.Br * tile.head_dim * 4;
-    const std::int64_t counter = tile.variant == "persistent" ? work.blocks : 0;
-    EXPECT_EQ(result.counted->atomic_sectors, bytes / 32 + counter) << tile.variant << tile.head_dim;
+    EXPECT_EQ(result.counted->atomic_sectors, bytes / 32) << tile.variant << tile.head_dim;
     if (!tile.in_turns()) continue;
     EXPECT_EQ(result.counted->traffic.tensors.at("turns").write_bytes, 2 * 4 * work.visits)  // of two parts
         << tile.head_dim;
@@ -359,8 +356,7 @@ std::int64_t with_barriers(std::int64_t bytes) { return (bytes / 1024 + 1) * 102
 std::int64_t shared_bytes(const Tiles& tile) {
   const std::int64_t ds = 2 * tile.Bc * tile.Br;
   const std::int64_t tiles = 4 * tile.cols() * (tile.Bc + 2 * tile.Br) + 2 * ds;
-  std::int64_t more = tile.stored_dq * tile.Br * tile.cols() * 4 + tile.shared_p * 4 * tile.Br * tile.Bc;
-  if (tile.variant == "persistent") more = 1;
+  const std::int64_t more = tile.stored_dq * tile.Br * tile.cols() * 4 + tile.shared_p * 4 * tile.Br * tile.Bc;
   return with_barriers(tiles + 16 * tile.Br) + (more > 0 ? with_barriers(more) : 0);
 }
 
@@ -412,8 +408,7 @@ TEST_F(HopperBackward, KeepsNoMatricesOfScores) {
       const Shape shape{.seq_q = seq, .seq_k = seq, .head_dim = 64, .dtype = DType::kBFloat16};
       return total_bytes(workspace_of(variant, shape));
     };
-    const std::int64_t counter = variant.name == "persistent" ? 4 : 0;
-    EXPECT_EQ(bytes(2048) - counter, 2 * (bytes(1024) - counter)) << variant.name;
+    EXPECT_EQ(bytes(2048), 2 * bytes(1024)) << variant.name;
   }
 }
 
