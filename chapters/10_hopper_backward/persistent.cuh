@@ -9,6 +9,7 @@
 #include "backward.cuh"
 #include "consumer.cuh"
 #include "copies.cuh"
+#include "device/begin_early.cuh"
 #include "device/declare_members.cuh"
 #include "device/hopper.cuh"
 #include "dq_sums.cuh"
@@ -44,6 +45,7 @@ __device__ __forceinline__ void produce_tiles(const Backward<typename Tile::T>& 
                                               PersistentMemory<Tile>& s, int* counter, int tiles) {
   Place<Tile::kStages> place{};
   Place<1> of_keys{};
+  begin_early();
   for (int n = blockIdx.x; n < tiles;) {
     const int next = gridDim.x + atomicAdd(counter, 1);
     const KeyTile keys = KeyTile::of_block<Tile>(n, a);
