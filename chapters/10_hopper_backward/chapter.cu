@@ -48,8 +48,8 @@ void launch_prepare(const Backward<T>& b, cudaStream_t stream) {
 template <class Tile>
 void launch_convert(const Backward<typename Tile::T>& b, cudaStream_t stream) {
   const int blocks = b.padded_queries / Tile::Br;
-  launch(convert_dq<Tile>, unsigned(blocks * b.batch * b.heads), 128 * Tile::kConsumers, 0, stream, b,
-         BlocksOfHeads{Divisor(blocks), Divisor(b.heads)});
+  launch_early(convert_dq<Tile>, unsigned(blocks * b.batch * b.heads), 128 * Tile::kConsumers, 0, stream, b,
+               BlocksOfHeads{Divisor(blocks), Divisor(b.heads)});
 }
 
 // --- the methods: kernels with their tiles -----------------------------------------------------------------
@@ -77,8 +77,8 @@ struct Fused {
     require_alignment("dq", b.dq);
     const TensorMaps maps = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
     launch_prepare<T, OfValues<Tile>::kCols>(b, stream);
-    fa::launch(KernelOf::template get<Tile>(), unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads),
-               Tile::kThreads, shared_bytes<Tile>(), stream, b, maps);
+    launch_early(KernelOf::template get<Tile>(), unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads),
+                 Tile::kThreads, shared_bytes<Tile>(), stream, b, maps);
     launch_convert<Tile>(b, stream);
   }
 };
@@ -178,6 +178,7 @@ template <class Tile>
 struct InTurns {
   static constexpr bool kThroughShared = Tile::kHeadDim <= 128;  ///< where dQ goes before it is added
   static constexpr bool kStoresFirst = kThroughShared;           ///< the first turn does not add
+  static constexpr bool kBeginsEarly = kThroughShared;  ///< with more columns this was 2 % slower, N = 8192
   using Memory = std::conditional_t<kThroughShared, TurnMemory<Tile>, OwnersMemory<Tile>>;
   static auto get() {
     if constexpr (!kThroughShared) {
@@ -209,12 +210,16 @@ struct Deterministic : FusedFinal {
     if (InTurns<Tile>::kStoresFirst) b.zero_rows = b.first_query(0) / Tile::Br * Tile::Br;
     require_alignment("dq", b.dq);
     const TensorMaps maps = key_tile_maps<Tile>(b, args.buffer<T>("dk"), args.buffer<T>("dv"));
-    launch_prepare<T, OfValues<Tile>::kCols>(b, stream);
     const std::size_t counters =
         std::size_t(b.batch) * b.heads * (b.padded_queries / Tile::Br) * Tile::kConsumers;
     FA_CUDA_CHECK(cudaMemsetAsync(b.turns, 0, counters * sizeof(int), stream));
-    fa::launch(InTurns<Tile>::get(), unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads),
-               Tile::kThreads, shared_bytes<Tile>(), stream, b, maps);
+    launch_prepare<T, OfValues<Tile>::kCols>(b, stream);
+    const auto blocks = unsigned(tiles(b.seq_k, Tile::Bc) * b.batch * b.kv_heads);
+    if constexpr (InTurns<Tile>::kBeginsEarly) {
+      launch_early(InTurns<Tile>::get(), blocks, Tile::kThreads, shared_bytes<Tile>(), stream, b, maps);
+    } else {
+      fa::launch(InTurns<Tile>::get(), blocks, Tile::kThreads, shared_bytes<Tile>(), stream, b, maps);
+    }
     launch_convert<Tile>(b, stream);
   }
 };

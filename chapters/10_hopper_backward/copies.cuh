@@ -9,6 +9,7 @@
 
 #include "09_hopper/shared_tiles.cuh"
 #include "backward.cuh"
+#include "device/begin_early.cuh"
 #include "device/hopper.cuh"
 #include "shared_tiles.cuh"
 
@@ -67,11 +68,12 @@ __device__ __forceinline__ void load_query_tile(const Backward<typename Tile::T>
                                s.do_ring.full[place.stage], walk);
 }
 
-/// The producer: one thread.
+/// The producer: one thread. K and V do not depend on prepare_rows(), which may still run.
 template <class Tile, class Walk = QueryWalk<Tile>>
 __device__ __forceinline__ void produce(const Backward<typename Tile::T>& a, const TensorMaps& maps,
                                         KeyTileMemory<Tile>& s, const KeyTile& keys) {
   load_keys<Tile>(maps, s, keys);
+  begin_early();
   Place<Tile::kStages> place{};
   for (Walk walk(a, keys); !walk.done(); walk.next()) {
     load_query_tile<Tile>(a, maps, s, place, walk);

@@ -10,8 +10,10 @@
 #include <cstdint>
 
 #include "backward.cuh"
+#include "device/begin_early.cuh"
 #include "device/convert.cuh"
 #include "device/fragments.cuh"
+#include "device/hopper.cuh"
 #include "device/math.cuh"
 #include "device/quad.cuh"
 #include "device/reduce.cuh"
@@ -45,6 +47,7 @@ template <class T, int kCols, bool kPads>
 __global__ void __launch_bounds__(Prepare<T, kCols>::kThreads, 2)
     prepare_rows(Backward<T> a, BlocksOfHeads of) {
   using P = Prepare<T, kCols>;
+  begin_early();
   const int d = kPads ? a.head_dim : kCols, d_v = kPads ? a.head_dim_v : kCols;
   const int lane = threadIdx.x % 32, col = lane % P::kLanes * 8;
   const bool has_col = !kPads || col < d_v;
@@ -54,34 +57,40 @@ __global__ void __launch_bounds__(Prepare<T, kCols>::kThreads, 2)
   const int batch = head / of.heads, in_batch = head % of.heads;
   const HeadRows<T> o_rows = a.rows_of(a.o, a.o_strides, batch, in_batch);
   const HeadRows<const T> do_rows = a.rows_of(a.d_o, a.do_strides, batch, in_batch);
-  uint4 o[P::kRounds] = {}, d_o[P::kRounds] = {};
+  const int own = first + lane;  // the row whose results this lane stores
+  const float lse = lane < P::kRowsOfWarp && own < a.seq_q ? a.lse[first_row + own] : -INFINITY;
+  alignas(16) float o[P::kRounds][4] = {}, d_o[P::kRounds][4] = {};  // the bits of 8 columns
 #pragma unroll
   for (int n = 0; n < P::kRounds; ++n) {
     const int query = first + n * P::kRowsAtOnce + lane / P::kLanes;
     if (query < a.seq_q && has_col) {
-      o[n] = *reinterpret_cast<const uint4*>(o_rows[query] + col);
-      d_o[n] = *reinterpret_cast<const uint4*>(do_rows[query] + col);
+      store_float4(o[n], load_float4(reinterpret_cast<const float*>(o_rows[query] + col)));
+      store_float4(d_o[n], load_float4(reinterpret_cast<const float*>(do_rows[query] + col)));
     }
   }
   float* zeros = a.dq_sum + (first_padded_row + first) * d;
   const int end = min(P::kRowsOfWarp, a.zero_rows - first) * d;
   for (int offset = 4 * lane; offset < end; offset += 4 * 32)
     store_float4(zeros + offset, {0.0f, 0.0f, 0.0f, 0.0f});
+  float delta = 0.0f;
 #pragma unroll
   for (int n = 0; n < P::kRounds; ++n) {
-    const int query = first + n * P::kRowsAtOnce + lane / P::kLanes;
-    const T *x = reinterpret_cast<const T*>(&o[n]), *y = reinterpret_cast<const T*>(&d_o[n]);
+    ptx::keep_in_place(o[n]);  // otherwise each round is converted before the next one is loaded
+    ptx::keep_in_place(d_o[n]);
     float sum = 0.0f;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) sum += float(x[i]) * float(y[i]);
-    sum = warp_reduce<P::kLanes>(sum, Sum());
-    if (query >= a.padded_queries) continue;
-    const size_t row = first_padded_row + query;
-    if (lane % P::kLanes == 0) {
-      const float lse = query < a.seq_q ? a.lse[first_row + query] : -INFINITY;
-      a.log2_sum[row] = resolved_lse(lse) * kLog2e;
-      a.delta[row] = sum;
+    for (int i = 0; i < 4; ++i) {
+      const float2 of_o = unpack<T>(__float_as_uint(o[n][i])), of_do = unpack<T>(__float_as_uint(d_o[n][i]));
+      sum += of_o.x * of_do.x + of_o.y * of_do.y;
     }
+    sum = warp_reduce<P::kLanes>(sum, Sum());
+    // Lane r takes the sum of the warp's row r.
+    const float of_row = __shfl_sync(kAllLanes, sum, lane % P::kRowsAtOnce * P::kLanes);
+    if (lane / P::kRowsAtOnce == n) delta = of_row;
+  }
+  if (lane < P::kRowsOfWarp && own < a.padded_queries) {
+    a.log2_sum[first_padded_row + own] = resolved_lse(lse) * kLog2e;
+    a.delta[first_padded_row + own] = delta;
   }
 }
 
@@ -95,6 +104,7 @@ template <class Tile>
 __global__ void __launch_bounds__(128 * Tile::kConsumers)
     convert_dq(Backward<typename Tile::T> a, BlocksOfHeads of) {
   using T = typename Tile::T;
+  begin_early();
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int tile = gridDim.x - 1 - blockIdx.x, head = tile / of.blocks;
   const int first_query = tile % of.blocks * Tile::Br;

@@ -27,6 +27,7 @@
 #include <cstdint>
 
 #include "decoding.cuh"
+#include "device/begin_early.cuh"
 #include "merge.cuh"
 #include "plan.cuh"
 #include "tiles.cuh"

@@ -164,19 +164,6 @@ struct Fp8Tiles {
   using Tile = WarpTile<T, Fp8, d, kRows>;
 };
 
-/// launch(), but the kernel may begin while the one before it in the stream still runs: see begin_early().
-template <class... Params, class... Args>
-void launch_early(void (*kernel)(Params...), dim3 grid, dim3 block, std::size_t shared_bytes,
-                  cudaStream_t stream, Args&&... args) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = launch_config(kernel, grid, block, shared_bytes, stream);
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  FA_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...));
-}
-
 /// one_kernel_decoding() with a ring and a cache.
 template <class Tile, template <class, class> class Ring, class Cache>
 void launch_merging(const DecodingAttention::Args& args, const Cache& cache, cudaStream_t stream) {

@@ -14,20 +14,6 @@
 
 namespace fa::ch14 {
 
-/// Programmatic dependent launch: if the launch allows it, this kernel has begun while the one before it in
-/// the stream still ran. Waits until that has ended, and lets the next one begin as blocks of this one end.
-/// What the one before may have written is read afterwards.
-/// @tparam kIsAllowed  false in kernels for GPUs before sm_90, which have no such launches
-template <bool kIsAllowed = true>
-__device__ __forceinline__ void begin_early() {
-  if constexpr (kIsAllowed) {
-#if defined(GPUSIM) || __CUDA_ARCH__ >= 900
-    cudaGridDependencySynchronize();
-    cudaTriggerProgrammaticLaunchCompletion();
-#endif
-  }
-}
-
 /// The granules of a call and the blocks that share them.
 struct Granules {
   const std::int32_t* key_lengths;  ///< [batch]; null: seq_k each

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "device/begin_early.cuh"
 #include "device/hopper.cuh"
 #include "plan.cuh"
 #include "tiles.cuh"

@@ -94,7 +94,21 @@ void launch(void (*kernel)(Params...), dim3 grid, dim3 block, std::size_t shared
   FA_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...));
 }
 
-/// The same, with clusters of `cluster` blocks each: blocks whose blockIdx.x / cluster is the same. Taught by
+/// The same, but the kernel may begin while the one before it in the stream still runs: see begin_early().
+/// Taught by chapter 10.
+template <class... Params, class... Args>
+void launch_early(void (*kernel)(Params...), dim3 grid, dim3 block, std::size_t shared_bytes,
+                  cudaStream_t stream, Args&&... args) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = launch_config(kernel, grid, block, shared_bytes, stream);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  FA_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...));
+}
+
+/// launch(), with clusters of `cluster` blocks each: blocks whose blockIdx.x / cluster is the same. Taught by
 /// chapter 02.
 ///
 /// @param cluster  1, 2, 4 or 8, a divisor of grid.x
