@@ -113,7 +113,7 @@ std::optional<Refusal> refuse_options(const Shape& shape, const Takes& takes) {
   if (shape.fp8 && !takes.fp8)
     return Refusal::variant("--cache is fp8: this variant takes elements of 16 bits; fp8_cache takes fp8");
   if (!shape.fp8 && takes.only_fp8)
-    return Refusal::variant("--cache is not given: this variant takes --cache fp8; one_kernel takes --dtype");
+    return Refusal::variant("--cache is not given: must be --cache fp8; paged takes elements of 16 bits");
   if (shape.block_table && !takes.pages)
     return Refusal::variant("--page-size is given: this variant takes a contiguous cache; paged takes pages");
   if (shape.splits && !takes.splits)

@@ -317,8 +317,7 @@ TEST_F(DecodingRefusals, NameAVariantThatTakesTheCache) {
     expect_of(variant, {"--cache", "fp8"},
               "--cache is fp8: this variant takes elements of 16 bits; fp8_cache takes fp8");
   }
-  expect_of("fp8_cache", {},
-            "--cache is not given: this variant takes --cache fp8; one_kernel takes --dtype");
+  expect_of("fp8_cache", {}, "--cache is not given: must be --cache fp8; paged takes elements of 16 bits");
   for (const char* variant : {"one_block_a_head", "packed_heads"}) {
     expect_of(variant, {"--splits", "3"},
               "--splits is given: this variant does not split keys; split_keys does");
