@@ -1673,6 +1673,16 @@ class DiagnosisTest(unittest.TestCase):
         said = self.said(attempt("--seq-q 9"), attempt("--batch 2 --seq-q 9", **bad))
         self.assertIn("of the inputs tried, only with --batch 2", said)
 
+    def test_a_size_is_named_too_if_only_some_of_the_passing_inputs_have_another(self):
+        bad = wrong(ALL_ROWS, ALL_COLS, 32)
+        right = [attempt("--seq-q 9"), attempt("--batch 2 --seq-q 9")]
+        said = self.said(*right, attempt("--batch 4 --seq-q 9", **bad))
+        self.assertIn("of the inputs tried, only with --batch 4", said)
+        self.assertNotRegex(said, r"only with\s*(\n|$)")
+        windows = [attempt(f"--batch 4 --window {n}", **bad) for n in (3, 5)]
+        said = self.said(attempt("--batch 2"), attempt("--seq-k 3"), *windows)
+        self.assertIn("of the inputs tried, only with --batch 4", said)
+
     def test_two_options_that_are_wrong_together_only(self):
         bad = wrong(ALL_ROWS, ALL_COLS, 32)
         right = [attempt("--backward --window 3"), attempt("--softcap 1")]

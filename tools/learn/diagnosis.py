@@ -388,7 +388,7 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
         if option in SAY_NOTHING or wrong & right:
             continue
         same = len(wrong) == 1 and None not in wrong
-        if same and (option not in SIZES or right == {None}):
+        if same and (option not in SIZES or None in right):  # other sizes can be compared
             words.append(f"{option} {next(iter(wrong))}".rstrip())
         try:
             bad_sizes, good_sizes = ([int(value) for value in both] for both in (wrong, right))
