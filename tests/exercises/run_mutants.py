@@ -49,7 +49,7 @@ def problem_of(bench: trials.Workbench, exercise: exercises.Exercise, case: Case
         return note_problem_of(bench, exercise, case)
     verdict = checking.judge(bench, exercise, copy)
     finding = verdict.finding
-    if verdict.blank:  # which `check` does not explain
+    if verdict.untouched:  # which `check` does not explain
         _, finding = checking.explain_in_full(bench, exercise, copy, verdict.exercise)
     if not finding:
         return f"nothing was found: {verdict.remark or 'it passes'}"

@@ -249,7 +249,7 @@ class SheetTest(InAChapter):
             f"{first}: `hints` is missing": but('hints = ["Add.", "x + x"]', ""),
             f"{first} has no hints": but('"Add.", "x + x"', ""),
             f"{first}: `hints` must be a list of strings": but('["Add.", "x + x"]', "''"),
-            f"{first}: `hint` is unknown: the keys are number, minutes, hints, stub, only, variant, wrong, more, watch": but(  # noqa: E501
+            f"{first}: `hint` is unknown: the keys are number, minutes, hints, stub, bug, only, variant, wrong, more, watch": but(  # noqa: E501
                 "hints", "hint"
             ),
             f"{first}: no input has `only`: --rows 9": but("number = 1", 'number = 1\nonly = "--rows 9"'),
@@ -432,6 +432,57 @@ class CopyTest(InAChapter):
         self.assertFalse(regions.unbalanced(("if (x) {  // }", '  f(")");', "}")))
         self.assertTrue(regions.unbalanced(("if (x) {",)))
         self.assertTrue(regions.unbalanced(("f(x;",)))
+
+
+class BugTest(InAChapter):
+    """An exercise whose stub is code with a mistake: nothing calls it blank."""
+
+    STILL = "still the code that you were given"
+
+    def setUp(self):
+        super().setUp()
+        self.write("exercises.toml", SHEET.replace('stub = "return x;"', 'stub = "return x;"\nbug = true'))
+        self.run_command(start, "01")
+
+    def test_the_copy_has_the_code_without_the_placeholder_of_blanks(self):
+        copy = self.copy()["kernel.cuh"]
+        self.assertIn("// EXERCISE 2: Make 3 x of x.\n    return x;\n    // END 2\n", copy)
+        self.assertEqual(copy.count(regions.PLACEHOLDER), 1)
+
+    def test_check_says_what_it_is(self):
+        verdict = checking.Verdict(exercise=2, exercises={1: checking.RIGHT, 2: checking.GIVEN})
+        out = io.StringIO()
+        check.show_failure(console.Console(out), self.exercise, verdict)
+        self.assertEqual(
+            out.getvalue(),
+            "exercises: 1 right, 2 not solved yet\n"
+            f"exercise 2 is not solved yet: it is {self.STILL}\n"
+            "task:  Make 3 x of x.\n"
+            "next:  find the mistake; a hint: ./learn hint 01 2\n",
+        )
+
+    def test_the_judge_does_not_try_it(self):
+        bench = mock.Mock(try_files=mock.Mock(return_value=[attempt()]), solution=mock.Mock(return_value=[]))
+        copy = self.exercise.copy_with({1: ("  return 2 * x;",)})
+        verdict = checking.judge(bench, self.exercise, copy)
+        self.assertEqual(verdict.exercises, {1: checking.RIGHT, 2: checking.GIVEN})
+        self.assertEqual((verdict.exercise, verdict.untouched), (2, True))
+
+    def test_the_map_says_what_it_is(self):
+        build = self.root / "build"
+        result = self.exercise.result_file(build)
+        result.parent.mkdir(parents=True)
+        states = {"1": checking.RIGHT, "2": checking.GIVEN}
+        kept = {"passed": False, "exercise": 2, "exercises": states, "files": self.exercise.hashes()}
+        result.write_text(json.dumps(kept))
+        self.assertEqual(self.exercise.state(build).words, "1 of 2 right, exercise 2 is not solved yet")
+
+    def test_try_and_diff_say_what_it_is(self):
+        out = io.StringIO()
+        try_.say_blanks(console.Console(out), self.exercise)
+        note = f"note:  exercise 1 is still blank, exercise 2 is {self.STILL}: what needs them is wrong\n"
+        self.assertEqual(" ".join(out.getvalue().split()), " ".join(note.split()))
+        self.assertIn(f"{self.STILL}; the solution: ./learn diff 01 2", self.run_command(diff, "01"))
 
 
 class SeveralFilesTest(InAChapter):
@@ -681,7 +732,7 @@ class SeveralFilesTest(InAChapter):
         verdict = self.check_one(3, wrong_numbers=False)
         self.assertEqual((verdict.passed, verdict.finding), (True, None))
         verdict = self.check_one(2, wrong_numbers=False)
-        self.assertTrue(verdict.blank)
+        self.assertTrue(verdict.untouched)
         self.assertFalse(verdict.passed)
 
     def fails_on(self, bad: str) -> mock.Mock:
@@ -831,7 +882,7 @@ class SeveralFilesTest(InAChapter):
         bench = mock.Mock()
         bench.try_files.return_value = [attempt()]
         verdict, targets = self.checked({1: ("  return 2 * x;",)}, bench)
-        self.assertEqual((verdict.exercise, verdict.blank), (2, True))
+        self.assertEqual((verdict.exercise, verdict.untouched), (2, True))
         self.assertEqual(targets, [])
         bench.try_files.return_value = [attempt(**wrong(ALL_ROWS, ALL_COLS))]
         verdict, targets = self.checked({1: ("  return 3 * x;",)}, bench)
@@ -907,7 +958,7 @@ class SeveralFilesTest(InAChapter):
         states = {1: checking.RIGHT, 2: checking.BLANK}
         self.assertEqual(verdict.exercises, states)
         self.assertTrue(all(answered for answered, _ in calls))
-        self.assertTrue(verdict.blank)
+        self.assertTrue(verdict.untouched)
         self.assertIsNone(verdict.kind)
         out = io.StringIO()
         check.show_failure(console.Console(out), self.exercise, verdict)

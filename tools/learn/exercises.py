@@ -115,7 +115,7 @@ class Exercise:
         return regions.places(copy, self.regions, project.shown(self.folder))
 
     def blanks(self) -> list[int]:
-        """The exercises without an answer. RegionError if marks are missing."""
+        """The exercises without an answer, blank or with their mistake. RegionError if marks are missing."""
         where = self.own_places()
         return [
             region.number
@@ -219,9 +219,10 @@ class Exercise:
             return State("passed", "green")
         which = result["exercise"]
         states = list(result.get("exercises", {}).values())
-        if which and states[which - 1 : which] == ["blank"]:
+        state = states[which - 1] if which and states else None
+        if state in (regions.BLANK, regions.GIVEN):
             right = f"{states.count('right')} of {len(states)} right"
-            return State(f"{right}, exercise {which} is blank", "yellow", which)
+            return State(f"{right}, exercise {which} is {state}", "yellow", which)
         return State(f"failing: exercise {which}" if which else "failing", "red", which)
 
 

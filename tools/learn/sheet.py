@@ -68,6 +68,7 @@ OF_EXERCISE = {
     "minutes": NUMBER,
     "hints": STRINGS,
     "stub": STRING,
+    "bug?": SWITCH,
     "only?": STRING,
     "variant?": STRING,
     "wrong?": TABLES,
@@ -260,6 +261,7 @@ class Sheet:
                 minutes=entry["minutes"],
                 hints=tuple(entry["hints"]),
                 stub=_indented(entry["stub"], region.indent),
+                is_bug=entry.get("bug", False),
             )
             for region, entry in zip(marked, entries, strict=True)
         ]
