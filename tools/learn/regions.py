@@ -38,7 +38,7 @@ HEADER = """\
 PLACEHOLDER = "// Placeholder: it compiles, but computes nothing right. Replace it."
 
 
-# The state of an exercise in which nothing has been changed: a stub to fill in, or code with a mistake to find.
+# The state of an exercise that nobody has changed: a stub to fill in, or code with a mistake to find.
 BLANK, GIVEN = "blank", "not solved yet"
 
 
