@@ -280,7 +280,9 @@ def _try_alone(
     inputs, variant = exercise.inputs, None
     if quick:
         inputs, variant = exercise.quick_trial_of(quick)
-    attempts = bench.try_files(alone.texts, inputs, variant)
+    free = exercise.free_of(keep)
+    tried = bench.try_files(alone.texts, inputs, variant)
+    attempts = [diagnosis.without_excess(attempt, free) for attempt in tried]
     for attempt in attempts:
         result = attempt.result or {}
         for defect in result.get("defects", []):
@@ -647,11 +649,12 @@ def _verdict_on(
     simulator: Callable[[], Path | None],
     tell: Tell,
 ) -> Verdict:
-    own = diagnosis.explain(attempts)
+    judged = [diagnosis.without_excess(attempt, exercise.free_of_any) for attempt in attempts]
+    own = diagnosis.explain(judged)
     if own is None and limits_of(exercise, copy):
         require(console, build, exercise.chapter.executable)
         solution = trials.run(build / "bin" / exercise.chapter.executable, exercise.inputs)
-        own = diagnosis.explain(attempts, limits_of(exercise, copy), solution)
+        own = diagnosis.explain(judged, limits_of(exercise, copy), solution)
     if own is None:
         states = dict.fromkeys((region.number for region in exercise.regions), RIGHT)
         return Verdict(passed=True, exercises=states)
