@@ -14,7 +14,7 @@ namespace fa::ch14 {
 /// @param of    the granules; `blocks` is not used
 /// @param plan  what a block of `balanced` needs to find its share, as a number of granules
 inline bool equal_shares_are_faster(const Granules& of, int splits, int plan) {
-  // EXERCISE 8: Which ends first? Compare the longest blocks; if they end together, equal shares are not faster.
+  // EXERCISE 8: Which of the two schedules ends first? Compare their longest blocks; if both end together, equal shares are not faster.
   int longest = 0, all = 0;  // granules of a head, of all heads
   for (int batch = 0; batch < of.batch; ++batch) {
     const int granules = of.of_length(of.length(batch));
