@@ -17,7 +17,7 @@ namespace fa {
 /// @param encode  encode(f) calls f, the driver's cuTensorMapEncodeTiled or a function with its parameters,
 ///   with the description of the map
 /// @param what    the tensor and the boxes in words, for the message
-/// @throws std::invalid_argument  if the driver refuses the map; std::runtime_error  if it has no such function
+/// @throws std::invalid_argument  if the driver refuses the map; std::runtime_error  if it is too old
 template <class Encode>
 void encode_tensor_map(const Encode& encode, const std::string& what) {
   void* function = nullptr;
