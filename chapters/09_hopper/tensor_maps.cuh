@@ -7,14 +7,12 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 
 #include "copies.cuh"
 #include "device/attention.cuh"
-#include "device/launch.cuh"
-#include "device/tensor_map_rules.hpp"
+#include "device/tensor_map_encoding.hpp"
 
 namespace fa::ch09 {
 
@@ -30,12 +28,6 @@ struct Tensor {
 /// @throws std::invalid_argument  if the driver would refuse the map; CudaError  if there is no such driver
 template <class T>
 TensorMap tensor_map(const Tensor<T>& of, int box_rows) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  FA_CUDA_CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                                 cudaEnableDefault, &found));
-  if (found != cudaDriverEntryPointSuccess)
-    throw std::runtime_error("the driver has no cuTensorMapEncodeTiled: it must be of CUDA 12 or newer");
   constexpr auto type =
       std::is_same_v<T, __nv_bfloat16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
   // From the innermost dimension: its stride is that of an element, and is not given.
@@ -51,16 +43,11 @@ TensorMap tensor_map(const Tensor<T>& of, int box_rows) {
                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   };
-  std::string reason = encode(broken_tensor_map_rule);
-  if (reason.empty()) {
-    const CUresult status = encode(reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function));
-    if (status == CUDA_SUCCESS) return map;
-    reason = "the driver refuses it with error " + std::to_string(int(status));
-  }
-  throw std::invalid_argument("no tensor map for " + std::to_string(of.batch) + " x " +
-                              std::to_string(of.heads) + " x " + std::to_string(of.rows) + " x " +
-                              std::to_string(of.cols) + " elements in boxes of " + std::to_string(box[1]) +
-                              " x " + std::to_string(box[0]) + ": " + reason);
+  encode_tensor_map(encode, std::to_string(of.batch) + " x " + std::to_string(of.heads) + " x " +
+                                std::to_string(of.rows) + " x " + std::to_string(of.cols) +
+                                " elements in boxes of " + std::to_string(box[1]) + " x " +
+                                std::to_string(box[0]));
+  return map;
 }
 
 /// A tensor with the shape of Q, O, K or V.

@@ -15,6 +15,7 @@
 #include "harness/backend.hpp"
 #include "harness/chapter.hpp"
 #include "launch.cuh"
+#include "longest_blocks.hpp"
 
 namespace fa {
 using namespace ch14;
@@ -113,11 +114,29 @@ std::optional<Refusal> refuse_options(const Shape& shape, const Takes& takes) {
   if (shape.fp8 && !takes.fp8)
     return Refusal::variant("--cache is fp8: this variant takes elements of 16 bits; fp8_cache takes fp8");
   if (!shape.fp8 && takes.only_fp8)
-    return Refusal::variant("--cache is not given: this variant takes --cache fp8; one_kernel takes --dtype");
+    return Refusal::variant("--cache is not given: must be --cache fp8; paged takes elements of 16 bits");
   if (shape.block_table && !takes.pages)
     return Refusal::variant("--page-size is given: this variant takes a contiguous cache; paged takes pages");
   if (shape.splits && !takes.splits)
     return Refusal::variant("--splits is given: this variant does not split keys; split_keys does");
+  return std::nullopt;
+}
+
+// --- what outputs do not show ------------------------------------------------------------------------------
+
+/// A counter that a call does not leave at 0.
+template <class Step>
+std::optional<std::string> left_counter(const Shape& shape, const Args& args) {
+  if (!args.buffers.contains("counters")) return std::nullopt;
+  std::vector<std::uint32_t> counters(
+      with_work<Step>(shape, [](auto, const Work& work) { return std::size_t(work.granules.blocks); }));
+  FA_CUDA_CHECK(cudaMemcpy(counters.data(), args.buffer<std::uint32_t>("counters"),
+                           counters.size() * sizeof(std::uint32_t), cudaMemcpyDeviceToHost));
+  for (std::size_t block = 0; block < counters.size(); ++block) {
+    if (counters[block] != 0)
+      return "leaves counters[" + std::to_string(block) + "] at " + std::to_string(counters[block]) +
+             ": the next call in the same workspace would begin with it instead of 0";
+  }
   return std::nullopt;
 }
 
@@ -143,7 +162,10 @@ Variant<DecodingAttention> variant(const char* name, const char* summary,
                                                                  .exactly = kOfHopper};
                                             },
                                         .workspace = workspace_of<Step>};
+  if (Step::kKeys == Divided::kBalanced)
+    variant.fault = [](const Shape&, const Args&) { return wrong_schedule(); };
   if (Step::kKeys == Divided::kMerged || Step::kKeys == Divided::kFastest) {
+    variant.fault = left_counter<Step>;
     variant.before = [](const Args& args, cudaStream_t stream) {
       select<Sizes>(args.dtype, args.head_dim, [&]<class T>(std::type_identity<T>, auto d) {
         const Decoding<T> a = decoding<T>(args);

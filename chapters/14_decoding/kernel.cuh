@@ -53,7 +53,7 @@ __device__ __forceinline__ Ring<Tile, Cache> start_ring(SharedTiles<Tile>& s, co
   Ring<Tile, Cache> ring(s, cache, granules, row_tiles, place, own);
   ring.fill(new_keys);
   begin_early<Tile::kByTma>();
-  __syncthreads();  // all barriers are initialised
+  sync_worker<Tile>();  // its barriers are initialised
   return ring;
 }
 

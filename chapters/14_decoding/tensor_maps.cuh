@@ -6,14 +6,11 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 
-#include "device/launch.cuh"
-#include "device/tensor_map_rules.hpp"
+#include "device/tensor_map_encoding.hpp"
 #include "ring.cuh"
 #include "tiles.cuh"
 
@@ -29,12 +26,6 @@ struct CacheShape {
 template <class Tile>
 CUtensorMap cache_map(const void* first, const CacheShape& shape, int box_keys) {
   using Element = typename Tile::Element;
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  FA_CUDA_CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                                 cudaEnableDefault, &found));
-  if (found != cudaDriverEntryPointSuccess)
-    throw std::runtime_error("the driver has no cuTensorMapEncodeTiled: it must be of CUDA 12 or newer");
   constexpr auto type = std::is_same_v<Element, Fp8>             ? CU_TENSOR_MAP_DATA_TYPE_UINT8
                         : std::is_same_v<Element, __nv_bfloat16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                                                  : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
@@ -55,15 +46,10 @@ CUtensorMap cache_map(const void* first, const CacheShape& shape, int box_keys) 
                    CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE,
                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   };
-  std::string reason = encode(broken_tensor_map_rule);
-  if (reason.empty()) {
-    const CUresult status = encode(reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function));
-    if (status == CUDA_SUCCESS) return map;
-    reason = "the driver refuses it with error " + std::to_string(int(status));
-  }
-  throw std::invalid_argument("no tensor map for a cache of " + std::to_string(shape.batches) + " x " +
-                              std::to_string(shape.heads) + " x " + std::to_string(shape.tokens) + " x " +
-                              std::to_string(Tile::kHeadDim) + " elements: " + reason);
+  encode_tensor_map(encode, "a cache of " + std::to_string(shape.batches) + " x " +
+                                std::to_string(shape.heads) + " x " + std::to_string(shape.tokens) + " x " +
+                                std::to_string(Tile::kHeadDim) + " elements");
+  return map;
 }
 
 /// The tokens of a box: a tile of one panel may be a single box, if a page has so many tokens.

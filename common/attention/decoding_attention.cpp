@@ -99,15 +99,15 @@ std::optional<Refusal> refuse_block_table(const DecodingShape& shape) {
     const std::int64_t used = tiles(shape.keys_of(number), table.page_size);
     if (used > table.columns)
       return Refusal::problem(
-          fmt::format("--block-table: has {} columns, of {} keys each: must have {} for the {} keys of "
+          fmt::format("--block-table: has {} columns, for {} keys each: must have {} for the {} keys of "
                       "sequence {}",
                       table.columns, table.page_size, used, shape.keys_of(number), number));
     for (std::int64_t column = 0; column < used; ++column) {
       const std::int64_t page = table.numbers[std::size_t(number * table.columns + column)];
       if (page < 0 || page >= table.pages)
         return Refusal::problem(
-            fmt::format("--block-table: page {} of sequence {} is {}: must be from 0 to {}", column, number,
-                        page, table.pages - 1));
+            fmt::format("--block-table: column {} of sequence {} has page {}: must be from 0 to {}", column,
+                        number, page, table.pages - 1));
     }
   }
   return std::nullopt;

@@ -79,7 +79,7 @@ void AttentionOptions<P>::add_to(CLI::App& app) {
   length("--batch", batch_, fmt::format("independent sequences (default {})", kDefaultBatch));
   length("--heads", heads_, fmt::format("heads of Q and O (default {})", kDefaultHeads));
   length("--kv-heads", kv_heads_, "heads of K and V, a divisor of --heads (default: the same)");
-  length("--seq-q", seq_q_, fmt::format("queries (default {})", default_queries()));
+  length("--seq-q", seq_q_, fmt::format("{} (default {})", queries_in_words(), default_queries()));
   length("--seq-k", seq_k_, fmt::format("keys (default: {})", default_keys_in_words()));
   length("--head-dim", head_dim_, fmt::format("elements of a query or a key (default {})", kDefaultHeadDim));
   length("--head-dim-v", head_dim_v_, "elements of a value (default: as many as of a query)");
@@ -87,7 +87,7 @@ void AttentionOptions<P>::add_to(CLI::App& app) {
            "element type of Q, K, V and O (default: fp32,\nor bf16 if a variant takes only fp16 and bf16)")
       ->option_text(fmt::format("{}", fmt::join(dtype_names(), "|")))
       ->group(group);
-  app.add_flag("--causal", causal_, "query i sees key j only when j <= i + seq_k - seq_q")->group(group);
+  app.add_flag("--causal", causal_, causal_in_words())->group(group);
   add_number(app, "--scale", scale_, "factor for Q K^T (default 1/sqrt(head_dim))")->group(group);
   add_more(app, group);
   add_text(app, "--layout", layout_,

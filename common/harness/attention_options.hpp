@@ -35,6 +35,12 @@ class AttentionOptions {
   /// What another problem adds to AttentionShape: its options, and the shape that they make of one.
   virtual void add_more(CLI::App&, const std::string& /*group*/) {}
   virtual Shape completed(const AttentionShape& shape) const = 0;
+  /// What the help says of the queries.
+  virtual std::string queries_in_words() const { return "queries"; }
+  /// What --causal does.
+  virtual std::string causal_in_words() const {
+    return "query i sees key j only when j <= i + seq_k - seq_q";
+  }
   /// The queries and the keys if options do not say how many.
   virtual std::int64_t default_queries() const { return 100; }
   virtual std::int64_t default_keys(std::int64_t queries) const { return queries; }

@@ -68,6 +68,10 @@ struct Variant {
   /// there are none. The launch finds their addresses by name, and the formula counts their bytes.
   std::function<std::vector<TensorSpec>(const typename P::Shape&)> workspace{};
 
+  /// What is wrong after a run although its outputs may be right, on one line; empty if nothing is. Called
+  /// after the kernels have ended.
+  std::function<std::optional<std::string>(const typename P::Shape&, const typename P::Args&)> fault{};
+
   /// Why this variant is declared to give wrong results on these inputs; empty if they must be right.
   std::function<std::optional<std::string>(const typename P::Shape&, const TensorMap& inputs)>
       known_failure{};

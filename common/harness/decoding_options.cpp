@@ -19,7 +19,7 @@ constexpr std::string_view kFloat8Cache = "fp8";
 BlockTable read_block_table(const std::string& path, std::int64_t page_size,
                             std::optional<std::int64_t> pages, const AttentionShape& shape) {
   const HostTensor<std::int64_t> given =
-      read_integers("--block-table", path, {{"batch", shape.batch}, {"pages", {}}});
+      read_integers("--block-table", path, {{"batch", shape.batch}, {"columns", {}}});
   BlockTable table = {.page_size = page_size,
                       .pages = pages.value_or(std::int64_t(given.data.size())),
                       .columns = given.shape[1]};
@@ -44,7 +44,7 @@ void ProblemOptions<DecodingAttention>::add_more(CLI::App& app, const std::strin
   add_whole_number(app, "--page-size", page_size_,
                    "K and V lie in pages of 16, 64 or 256 keys, in random order")
       ->group(group);
-  add_file("--block-table", block_table_, "which pages each sequence has instead: int32, [batch, pages]");
+  add_file("--block-table", block_table_, "which pages each sequence has instead: int32, [batch, columns]");
   add_whole_number(app, "--pages", pages_, "pages of the cache (default: as many as numbers in the table)")
       ->group(group);
   add_text(app, "--cache", cache_, "K and V are stored as e4m3, with a scale for each head")
@@ -54,6 +54,14 @@ void ProblemOptions<DecodingAttention>::add_more(CLI::App& app, const std::strin
                    "parts of the keys of each sequence (default: as many as the\n"
                    "chapter's model finds best)")
       ->group(group);
+}
+
+std::string ProblemOptions<DecodingAttention>::queries_in_words() const {
+  return fmt::format("queries of each sequence, its last tokens: 1 to {}", kMostDecodingQueries);
+}
+
+std::string ProblemOptions<DecodingAttention>::causal_in_words() const {
+  return "is left out: no query sees the tokens after its own anyway";
 }
 
 std::int64_t ProblemOptions<DecodingAttention>::default_keys(std::int64_t queries) const {
@@ -71,18 +79,21 @@ DecodingShape ProblemOptions<DecodingAttention>::completed(const AttentionShape&
   if (pages_ && !block_table_) throw UsageError("--pages needs --block-table: add --block-table FILE");
   if (cache_ && *cache_ != kFloat8Cache)
     throw UsageError(fmt::format("--cache '{}': must be {}", *cache_, kFloat8Cache));
+  if (sizes.causal)
+    throw UsageError("--causal: leave it out: a query never sees the tokens after its own in this chapter");
   DecodingShape shape;
   static_cast<AttentionShape&>(shape) = sizes;
   shape.causal = true;
   shape.fp8 = cache_.has_value();
   shape.splits = splits_;
   if (key_lengths_) shape.key_lengths = read_key_lengths(*key_lengths_, shape);
-  require(DecodingAttention::refuse(shape));
+  require_with_file(DecodingAttention::refuse(shape), "--key-lengths", key_lengths_);
   if (!page_size_) return shape;
   require(refuse_page_size(*page_size_));
   shape.block_table = std::make_shared<const BlockTable>(
       block_table_ ? read_block_table(*block_table_, *page_size_, pages_, shape)
                    : random_block_table(shape, *page_size_, false, seed()));
+  require_with_file(DecodingAttention::refuse(shape), "--block-table", block_table_);
   return shape;
 }
 

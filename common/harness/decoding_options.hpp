@@ -17,6 +17,8 @@ class ProblemOptions<DecodingAttention> : public AttentionOptions<DecodingAttent
  protected:
   void add_more(CLI::App& app, const std::string& group) override;
   DecodingShape completed(const AttentionShape& sizes) const override;
+  std::string queries_in_words() const override;
+  std::string causal_in_words() const override;
   std::int64_t default_queries() const override { return 1; }
   std::int64_t default_keys(std::int64_t queries) const override;
   std::string default_keys_in_words() const override;

@@ -55,6 +55,13 @@ void require(const std::optional<Refusal>& refusal) {
   if (refusal) throw Refused(*refusal);
 }
 
+void require_with_file(std::optional<Refusal> refusal, const std::string& option,
+                       const std::optional<std::string>& path) {
+  if (refusal && path && refusal->text.starts_with(option + ":"))
+    refusal->text.insert(option.size(), " " + *path);
+  require(refusal);
+}
+
 void refuse_beside_file(const std::string& file,
                         std::initializer_list<std::pair<const char*, bool>> options) {
   for (const auto& [option, is_given] : options) {

@@ -57,6 +57,10 @@ HostTensor<std::int64_t> read_integers(const std::string& option, const std::str
 /// @throws UsageError  if there is a reason to refuse
 void require(const std::optional<Refusal>& refusal);
 
+/// The same. If the refusal begins with an option whose file was read, its message names the file.
+void require_with_file(std::optional<Refusal> refusal, const std::string& option,
+                       const std::optional<std::string>& path);
+
 /// @param file     a given option that determines sizes and numbers: "--x"
 /// @param options  other options, and whether they were given
 /// @throws UsageError  if one of those was given

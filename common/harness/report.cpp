@@ -360,6 +360,7 @@ Json to_json(const VariantResult& result) {
     return json;
   }
   if (result.failure) json["failure"] = *result.failure;
+  if (result.fault) json["fault"] = *result.fault;
   json["workspace_bytes"] = result.workspace_bytes;
   if (result.check) json["check"] = to_json(*result.check, result.known_failure);
   json["traffic"]["predicted"] = to_json(result.predicted);

@@ -73,7 +73,7 @@ Verdict VariantResult::verdict() const {
   if (failure) return Verdict::kDidNotRun;
   if (!defects.empty()) return Verdict::kDefects;
   const bool wrong = check && !check->passed();
-  if (wrong && !known_failure) return Verdict::kWrong;
+  if (fault || (wrong && !known_failure)) return Verdict::kWrong;
   if (counted && !differences(predicted, counted->traffic).empty()) return Verdict::kTrafficDiffers;
   if (!differences(links).empty()) return Verdict::kTrafficDiffers;
   return wrong ? Verdict::kFailsAsDeclared : Verdict::kOk;
@@ -87,6 +87,7 @@ std::vector<std::string> VariantResult::complaints() const {
       if (!tensor.passed) sentences.push_back(describe_wrong(output, tensor));
     }
   }
+  if (fault) sentences.push_back(*fault);
   if (counted && !failure) {
     for (std::string& sentence : differences(predicted, counted->traffic))
       sentences.push_back(std::move(sentence));

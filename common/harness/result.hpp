@@ -108,6 +108,7 @@ struct VariantResult {
   std::string name;
   std::optional<Skip> skipped = std::nullopt;         ///< if so, nothing else is known
   std::optional<std::string> failure = std::nullopt;  ///< why the kernel did not finish
+  std::optional<std::string> fault = std::nullopt;    ///< Variant::fault
   std::optional<Check> check = std::nullopt;          ///< absent with --no-check
   std::optional<std::string> known_failure =
       std::nullopt;                 ///< why the variant is declared to be wrong on these inputs
@@ -129,8 +130,8 @@ struct VariantResult {
   bool ok() const { return verdict() <= Verdict::kSkipped; }
 
   /// What is wrong apart from defects, in one sentence each, without the variant's name: why the kernel did
-  /// not run, a wrong element of each wrong output, and both numbers for each tensor whose bytes differ from
-  /// the formula.
+  /// not run, a wrong element of each wrong output, a fault, and both numbers for each tensor whose bytes
+  /// differ from the formula.
   std::vector<std::string> complaints() const;
 
   /// All complaints and the first line of each defect; empty when ok(): `EXPECT_EQ(result.complaint(), "")`.

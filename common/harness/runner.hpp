@@ -132,6 +132,7 @@ VariantResult run_variant(const Variant<P>& variant, const typename P::Shape& sh
   if (!result.failure && reference) {
     check_variant<P>(variant, shape, inputs, result.outputs, *reference, result);
   }
+  if (!result.failure && variant.fault) result.fault = variant.fault(shape, args);
   return result;
 }
 

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <set>
 #include <vector>
 
+#include "longest_blocks.hpp"
 #include "plan.cuh"
+#include "schedules.hpp"
 
 namespace fa::ch14 {
 namespace {
@@ -72,6 +75,22 @@ TEST(DecodingPlan, BlocksForEqualLengths) {
   EXPECT_EQ(blocks_of(8, true, 132, 0), 128);
   EXPECT_EQ(blocks_of(8, false, 132, 0), 132);  // of equal numbers of tokens
   EXPECT_EQ(blocks_of(8, true, 132, 5), 40);
+}
+
+// 7000 and 1000 keys of one head on 8 blocks, as in the lesson: the longest part has 55 granules of 32 keys,
+// the longest share 32.
+TEST(DecodingPlan, LongestBlocksOfTwoSchedules) {
+  const std::int32_t lengths[] = {7000, 1000};
+  const Granules of = {
+      .key_lengths = lengths, .batch = 2, .heads = 1, .seq_k = 7000, .keys = 32, .blocks = 8};
+  EXPECT_EQ(longest_part(of, 4), 55);
+  EXPECT_EQ(longest_share(of, 8), 32);
+  EXPECT_TRUE(equal_shares_are_faster(of, 4, 22));
+  EXPECT_FALSE(equal_shares_are_faster(of, 4, 23));  // both end together
+  const Granules equal = {
+      .key_lengths = nullptr, .batch = 2, .heads = 3, .seq_k = 4000, .keys = 32, .blocks = 8};
+  EXPECT_FALSE(equal_shares_are_faster(equal, 4, 0));
+  EXPECT_EQ(wrong_schedule(), std::nullopt);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ LACKS = re.compile(
 OWN_REASON = re.compile(
     r"--(head-dim|dtype) is \w+: (must be (one|a multiple) of|this variant takes) "
     r"|--block-mask is missing: this variant "
-    r"|--cache is not given: this variant "
+    r"|--cache is not given: must be --cache fp8"
 )
 
 # What must run on a device because the lessons promise it: chapter, head dimension.

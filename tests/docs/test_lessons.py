@@ -359,16 +359,16 @@ class Output(InATree):
         self.program(json.dumps({"variants": [variant]}))
         self.write("data/q.npy", "1")
         command = "build/sim/bin/ch01_x --q data/q.npy"
-        for kind in ("output", "blocks", "output"):
+        for kind in ("output", "blocks", "output"):  # blocks: once more, on another device
             self.fill(f"{kind}: {command}")
-        self.assertEqual(runs.read_text(), "x\n")
+        self.assertEqual(runs.read_text(), "x\nx\n")
         self.write("data/q.npy", "2")
         self.fill(f"output: {command}")
-        self.assertEqual(runs.read_text(), "x\nx\n")
+        self.assertEqual(runs.read_text(), "x\nx\nx\n")
         self.program(json.dumps({"variants": [variant, variant]}))
         self.fill(f"output: {command}")
         self.fill(f"output: {command} --more")
-        self.assertEqual(runs.read_text(), "x\nx\nx\nx\n")
+        self.assertEqual(runs.read_text(), "x\nx\nx\nx\nx\n")
 
     def test_another_build_folder(self):
         self.program("one")
@@ -406,8 +406,20 @@ class Output(InATree):
         self.program(json.dumps({"variants": [variant]}))
         text = self.fill("blocks: build/sim/bin/ch01_x")
         self.assertIn("| `mine` | 98,304 | 1 | 2 |", text)
+        text = self.fill("blocks: build/sim/bin/ch01_x and build/sim/bin/ch01_x --more")
+        self.assertEqual(text.count("| `mine` | 98,304 | 1 | 2 |"), 2)
         self.program(json.dumps({"variants": [{"name": "mine"}]}))
         self.refuse("blocks: build/sim/bin/ch01_x", "does not count")
+
+    def test_a_device_on_which_a_variant_does_not_run(self):
+        reason = "needs compute capability 9.0 exactly, this device has 8.0"
+        skipped = json.dumps({"variants": [{"name": "mine", "skipped": {"reason": reason}}]})
+        right = json.dumps({"variants": [{"name": "mine", "shared": {"bytes_per_block": 96 * 1024}}]})
+        choose = f"if test \"$GPUSIM_DEVICE\" = a100; then echo '{skipped}'; else echo '{right}'; fi"
+        script = f'#!/bin/sh\nfor last; do :; done; {choose} > "$last"\n'
+        self.write("build/sim/bin/ch01_x", script, True)
+        text = self.fill("blocks: build/sim/bin/ch01_x")
+        self.assertIn("| `mine` | 98,304 | none: needs compute capability 9.0 exactly | 2 |", text)
 
     def test_on_chip(self):
         shared = {"bytes_per_block": 1024}

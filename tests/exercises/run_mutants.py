@@ -2,10 +2,11 @@
 
     run_mutants.py BUILD_DIR CHAPTER...
 
-For each chapter, on the simulator: the solutions pass; each blank fails; each wrong answer in exercises.toml
-fails with the kind of finding and the words that its entry promises; the goal of each open exercise is missed
-by the chapter's kernels and reached by the known answer. The copy is that of a learner at this point:
-exercises before the wrong one are solved, those after it are still blank.
+For each chapter, on the simulator: the solutions pass, and so do other right answers in exercises.toml; each
+blank fails; each wrong answer fails with the kind of finding and the words that its entry promises; the goal
+of each open exercise is missed by the chapter's kernels and reached by the known answer, and wrong answers to
+it are found. The copy is that of a learner at this point: exercises before the wrong one are solved, those
+after it are still blank.
 
 FA_WRONG_ANSWERS=K/N in the environment: only every N-th blank or wrong answer, from the K-th on.
 """
@@ -49,7 +50,7 @@ def problem_of(bench: trials.Workbench, exercise: exercises.Exercise, case: Case
         return note_problem_of(bench, exercise, case)
     verdict = checking.judge(bench, exercise, copy)
     finding = verdict.finding
-    if verdict.blank:  # which `check` does not explain
+    if verdict.untouched:  # which `check` does not explain
         _, finding = checking.explain_in_full(bench, exercise, copy, verdict.exercise)
     if not finding:
         return f"nothing was found: {verdict.remark or 'it passes'}"
@@ -57,7 +58,7 @@ def problem_of(bench: trials.Workbench, exercise: exercises.Exercise, case: Case
         return f"exercise {verdict.exercise} is named"
     if case.caught_by and finding.kind != case.caught_by:
         return f"caught by {finding.kind}, not by {case.caught_by}: {finding.headline}"
-    text = "\n".join((finding.headline, *finding.details))
+    text = words_of(finding)
     return "" if case.says in text else f"does not say '{case.says}':\n{text}"
 
 
@@ -123,15 +124,34 @@ def problem_of_goal(bench: trials.Workbench, exercise: exercises.Exercise, goal:
     solved = exercise.copy_with({r.number: r.solution for r in exercise.regions})
     if outcome(solved).reached:
         return "the chapter's own kernels reach the goal"
-    answer = exercise.copy_with_answer(goal)
-    attempts = bench.try_files(answer, exercise.inputs)
-    limits = checking.limits_of(exercise, answer)
-    finding = diagnosis.explain(attempts, limits, bench.solution(tuple(exercise.inputs)))
-    if finding:
-        words = "\n".join((finding.headline, *finding.details))
-        return f"the answer fails: {finding.variant} with {finding.arguments}: {words}"
+    answer = exercise.copy_with_edits(goal.answer)
+    if finding := finding_in(bench, exercise, answer):
+        return f"the answer fails: {finding.variant} with {finding.arguments}: {words_of(finding)}"
     reached = outcome(answer)
     return "" if reached.reached else "\n".join(reached.lines(goal))
+
+
+def finding_in(
+    bench: trials.Workbench, exercise: exercises.Exercise, copy: dict[str, str]
+) -> diagnosis.Finding | None:
+    """What `check` finds in a copy whose kernels have been changed for an open exercise."""
+    attempts = bench.try_files(copy, exercise.inputs)
+    limits = checking.limits_of(exercise, copy)
+    return diagnosis.explain(attempts, limits, bench.solution(tuple(exercise.inputs)))
+
+
+def words_of(finding: diagnosis.Finding) -> str:
+    return "\n".join((finding.headline, *finding.details))
+
+
+def problem_of_wrong_goal(bench: trials.Workbench, exercise: exercises.Exercise, wrong: opens.Wrong) -> str:
+    """What is wrong with a wrong answer to an open exercise: it must not pass."""
+    finding = finding_in(bench, exercise, exercise.copy_with_edits([wrong.edit]))
+    if not finding:
+        return "it passes"
+    if finding.kind != wrong.caught_by:
+        return f"caught by {finding.kind}, not by {wrong.caught_by}: {finding.headline}"
+    return "" if wrong.says in words_of(finding) else f"does not say '{wrong.says}':\n{words_of(finding)}"
 
 
 def run(build: Path, chapter: project.Chapter) -> int:
@@ -150,6 +170,18 @@ def run(build: Path, chapter: project.Chapter) -> int:
     for at, goal in enumerate(exercise.opens, 1):
         problem = problem_of_goal(bench, exercise, goal)
         print(f"{chapter.number} open exercise {at}: {problem or 'can be reached'}")
+        problems += [problem] if problem else []
+        for wrong in goal.wrong:
+            problem = problem_of_wrong_goal(bench, exercise, wrong)
+            how = problem or f"caught by {wrong.caught_by}"
+            print(f"{chapter.number} open exercise {at}, {wrong.name}: {how}")
+            problems += [problem] if problem else []
+
+    for right in exercise.sheet.rights():
+        copy = exercise.copy_with({right.exercise: right.solution})
+        state, finding = checking.explain_in_full(bench, exercise, copy, right.exercise)
+        problem = "" if state == checking.RIGHT else f"is not accepted: {finding and words_of(finding)}"
+        print(f"{chapter.number} exercise {right.exercise}, {right.name}: {problem or 'accepted'}")
         problems += [problem] if problem else []
 
     cases = parts.chosen(cases_of(exercise), "FA_WRONG_ANSWERS")

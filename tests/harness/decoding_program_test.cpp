@@ -115,6 +115,7 @@ TEST_F(DecodingRefusal, Numbers) {
   expect({"--cache", "fp4"}, "--cache 'fp4': must be fp8");
   expect({"--block-table", "table.npy"}, "--block-table needs --page-size: add --page-size N");
   expect({"--pages", "4", "--page-size", "16"}, "--pages needs --block-table: add --block-table FILE");
+  expect({"--causal"}, "--causal: leave it out: a query never sees the tokens after its own in this chapter");
   expect({"--head-dim-v", "32"},
          "--variant host cannot run this: --head-dim-v is 32: this variant takes that of --head-dim, 64");
 }
@@ -131,8 +132,9 @@ TEST_F(DecodingRefusal, FilesOfKeyLengths) {
   expect_lengths({9, 9, -1}, start + "length 2 is -1: must be from 0 to 9, the number of keys");
   expect_lengths({9, 9}, start + "has shape [2]; must be [3], each at least 1");
   expect_lengths({9, 0, 3},
-                 "--key-lengths: length 2 is 3: must be 0 or at least --seq-q, 4: queries are the last "
-                 "tokens of their sequence");
+                 start +
+                     "length 2 is 3: must be 0 or at least --seq-q, 4: queries are the last tokens of their "
+                     "sequence");
   write_npy(file, Tensor{{3}, {9, 9, 9}});
   const std::string type =
       "has elements of type '<f4'; must be '<i4' (int32), '<i8' (int64), '|u1' (uint8) "
@@ -155,15 +157,16 @@ TEST_F(DecodingRefusal, FilesOfPages) {
   const std::string start = "--block-table " + table + ": ";
   expect(sizes, start + "no such file");
   expect_table("(3, 2)", {0, 1, 2, 3, 4, 5},
-               "--block-table: has 2 columns, of 16 keys each: must have 3 for the 33 keys of sequence 0");
-  expect_table("(2, 3)", {0, 1, 2, 3, 4, 5}, start + "has shape [2, 3]; must be [3, pages], each at least 1");
-  expect_table("(6,)", {0, 1, 2, 3, 4, 5}, start + "has shape [6]; must be [3, pages], each at least 1");
+               start + "has 2 columns, for 16 keys each: must have 3 for the 33 keys of sequence 0");
+  expect_table("(2, 3)", {0, 1, 2, 3, 4, 5},
+               start + "has shape [2, 3]; must be [3, columns], each at least 1");
+  expect_table("(6,)", {0, 1, 2, 3, 4, 5}, start + "has shape [6]; must be [3, columns], each at least 1");
   expect_table("(3, 3)", {0, 1, 9, 0, 0, 0, 2, 0, 0},
-               "--block-table: page 2 of sequence 0 is 9: must be from 0 to 8");
+               start + "column 2 of sequence 0 has page 9: must be from 0 to 8");
   expect_table("(3, 3)", {0, 1, 8, 0, 0, 0, -1, 0, 0},
-               "--block-table: page 0 of sequence 2 is -1: must be from 0 to 8");
+               start + "column 0 of sequence 2 has page -1: must be from 0 to 8");
   expect_table("(3, 3)", {0, 1, 4, 0, 0, 0, 2, 0, 0},
-               "--block-table: page 2 of sequence 0 is 4: must be from 0 to 3", {"--pages", "4"});
+               start + "column 2 of sequence 0 has page 4: must be from 0 to 3", {"--pages", "4"});
   for (const std::string pages : {"0", "-7", "16777217"}) {
     expect_table("(3, 3)", {0, 1, 4, 0, 0, 0, 2, 0, 0},
                  "--pages is " + pages + ": must be from 1 to 16777216", {"--pages", pages});
@@ -186,7 +189,7 @@ TEST(DecodingCommandLine, HelpFitsOneHundredColumnsAndHasEveryOption) {
        {"--key-lengths", "--page-size", "--block-table", "--pages", "--cache", "--splits", "--kv-heads"}) {
     EXPECT_NE(outcome.out.find(option + " "), std::string::npos) << option;
   }
-  EXPECT_NE(outcome.out.find("queries (default 1)"), std::string::npos);
+  EXPECT_NE(outcome.out.find("its last tokens: 1 to 16 (default 1)"), std::string::npos);
   std::istringstream lines(outcome.out);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
 }

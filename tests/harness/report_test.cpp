@@ -330,6 +330,13 @@ TEST(Json, SectorsOfAtomicAdditionsAreByThemselves) {
   EXPECT_EQ(json["variants"][1]["traffic"]["counted"]["atomic_sectors"], 0);
 }
 
+TEST(Json, AFaultIsText) {
+  VariantResult faulty = counted("faulty");
+  EXPECT_FALSE(Json::parse(to_json(report_of({faulty})))["variants"][0].contains("fault"));
+  faulty.fault = "leaves a counter at 3";
+  EXPECT_EQ(Json::parse(to_json(report_of({faulty})))["variants"][0]["fault"], "leaves a counter at 3");
+}
+
 TEST(Json, KnownFailureIsInTheCheck) {
   VariantResult declared = counted("unsafe");
   declared.known_failure = "exp() overflows";

@@ -48,6 +48,19 @@ TEST_F(Runner, WrongIsSaidWithTheElement) {
   EXPECT_EQ(result.check->tensors.at("y").wrong_elements, 1);
 }
 
+TEST_F(Runner, AFaultThatOutputsDoNotShowIsWrong) {
+  Variant<Softmax> variant = chapter_of<Softmax>(chapter_).variants.front();
+  const TensorMap inputs = random_inputs<Softmax>(kShape, Init::kNormal);
+  const auto found = [&](std::optional<std::string> fault) {
+    variant.fault = [=](const Softmax::Shape&, const Softmax::Args&) { return fault; };
+    return run_variant<Softmax>(variant, kShape, inputs, nullptr);
+  };
+  EXPECT_EQ(found(std::nullopt).verdict(), Verdict::kOk);
+  const VariantResult faulty = found("leaves a counter at 3");
+  EXPECT_EQ(faulty.verdict(), Verdict::kWrong);
+  EXPECT_EQ(faulty.complaint(), "leaves a counter at 3");
+}
+
 TEST_F(Runner, WhatIsNotWrittenIsNaN) {
   const VariantResult result = run("forgets");
   EXPECT_EQ(result.verdict(), Verdict::kWrong);

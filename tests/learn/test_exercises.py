@@ -249,7 +249,7 @@ class SheetTest(InAChapter):
             f"{first}: `hints` is missing": but('hints = ["Add.", "x + x"]', ""),
             f"{first} has no hints": but('"Add.", "x + x"', ""),
             f"{first}: `hints` must be a list of strings": but('["Add.", "x + x"]', "''"),
-            f"{first}: `hint` is unknown: the keys are number, minutes, hints, stub, only, variant, wrong, more, watch": but(  # noqa: E501
+            f"{first}: `hint` is unknown: the keys are number, minutes, hints, stub, bug, only, variant, free, wrong, right, more, watch": but(  # noqa: E501
                 "hints", "hint"
             ),
             f"{first}: no input has `only`: --rows 9": but("number = 1", 'number = 1\nonly = "--rows 9"'),
@@ -327,6 +327,27 @@ class SheetTest(InAChapter):
         where = r"^chapters/01_x/exercises.toml: [^\n]+ line 2,[^\n]+$"
         with self.assertRaisesRegex(console.LearnError, where):
             self.assertTrue(self.exercise.regions)
+
+    def test_right_answers_other_than_the_solution(self):
+        right = (
+            "\n[[exercise.right]]\nname = 'shifts'\nfrom = 'x + x'\nto = 'x << 1'\n\n[[exercise]]\nnumber = 2"
+        )
+        text = SHEET.replace("\n[[exercise]]\nnumber = 2", right)
+        self.write("exercises.toml", text)
+        (shifts,) = self.exercise.sheet.rights()
+        self.assertEqual((shifts.exercise, shifts.name), (1, "shifts"))
+        self.assertEqual(shifts.solution, ("  const int y = x << 1;", "  return y;"))
+        self.assertEqual(len(self.exercise.mutants()), 1)
+        self.refuse(
+            "exercises.toml: exercise 1: right answer 1: `to` is missing", text.replace("to = 'x << 1'", "")
+        )
+
+    def test_tensors_of_which_an_answer_may_move_more(self):
+        self.assertEqual(self.exercise.free_of(1), [])
+        self.write("exercises.toml", SHEET.replace("number = 1\n", 'number = 1\nfree = ["counters"]\n'))
+        free = [self.exercise.free_of(number) for number in (None, 1, 2)]
+        self.assertEqual(free, [[], ["counters"], []])
+        self.assertEqual(self.exercise.free_of_any, ["counters"])
 
     def test_files_that_it_refuses(self):
         for files, message in {
@@ -432,6 +453,57 @@ class CopyTest(InAChapter):
         self.assertFalse(regions.unbalanced(("if (x) {  // }", '  f(")");', "}")))
         self.assertTrue(regions.unbalanced(("if (x) {",)))
         self.assertTrue(regions.unbalanced(("f(x;",)))
+
+
+class BugTest(InAChapter):
+    """An exercise whose stub is code with a mistake: nothing calls it blank."""
+
+    STILL = "still the code that you were given"
+
+    def setUp(self):
+        super().setUp()
+        self.write("exercises.toml", SHEET.replace('stub = "return x;"', 'stub = "return x;"\nbug = true'))
+        self.run_command(start, "01")
+
+    def test_the_copy_has_the_code_without_the_placeholder_of_blanks(self):
+        copy = self.copy()["kernel.cuh"]
+        self.assertIn("// EXERCISE 2: Make 3 x of x.\n    return x;\n    // END 2\n", copy)
+        self.assertEqual(copy.count(regions.PLACEHOLDER), 1)
+
+    def test_check_says_what_it_is(self):
+        verdict = checking.Verdict(exercise=2, exercises={1: checking.RIGHT, 2: checking.GIVEN})
+        out = io.StringIO()
+        check.show_failure(console.Console(out), self.exercise, verdict)
+        self.assertEqual(
+            out.getvalue(),
+            "exercises: 1 right, 2 not solved yet\n"
+            f"exercise 2 is not solved yet: it is {self.STILL}\n"
+            "task:  Make 3 x of x.\n"
+            "next:  find the mistake; a hint: ./learn hint 01 2\n",
+        )
+
+    def test_the_judge_does_not_try_it(self):
+        bench = mock.Mock(try_files=mock.Mock(return_value=[attempt()]), solution=mock.Mock(return_value=[]))
+        copy = self.exercise.copy_with({1: ("  return 2 * x;",)})
+        verdict = checking.judge(bench, self.exercise, copy)
+        self.assertEqual(verdict.exercises, {1: checking.RIGHT, 2: checking.GIVEN})
+        self.assertEqual((verdict.exercise, verdict.untouched), (2, True))
+
+    def test_the_map_says_what_it_is(self):
+        build = self.root / "build"
+        result = self.exercise.result_file(build)
+        result.parent.mkdir(parents=True)
+        states = {"1": checking.RIGHT, "2": checking.GIVEN}
+        kept = {"passed": False, "exercise": 2, "exercises": states, "files": self.exercise.hashes()}
+        result.write_text(json.dumps(kept))
+        self.assertEqual(self.exercise.state(build).words, "1 of 2 right, exercise 2 is not solved yet")
+
+    def test_try_and_diff_say_what_it_is(self):
+        out = io.StringIO()
+        try_.say_blanks(console.Console(out), self.exercise)
+        note = f"note:  exercise 1 is still blank, exercise 2 is {self.STILL}: what needs them is wrong\n"
+        self.assertEqual(" ".join(out.getvalue().split()), " ".join(note.split()))
+        self.assertIn(f"{self.STILL}; the solution: ./learn diff 01 2", self.run_command(diff, "01"))
 
 
 class SeveralFilesTest(InAChapter):
@@ -681,7 +753,7 @@ class SeveralFilesTest(InAChapter):
         verdict = self.check_one(3, wrong_numbers=False)
         self.assertEqual((verdict.passed, verdict.finding), (True, None))
         verdict = self.check_one(2, wrong_numbers=False)
-        self.assertTrue(verdict.blank)
+        self.assertTrue(verdict.untouched)
         self.assertFalse(verdict.passed)
 
     def fails_on(self, bad: str) -> mock.Mock:
@@ -831,7 +903,7 @@ class SeveralFilesTest(InAChapter):
         bench = mock.Mock()
         bench.try_files.return_value = [attempt()]
         verdict, targets = self.checked({1: ("  return 2 * x;",)}, bench)
-        self.assertEqual((verdict.exercise, verdict.blank), (2, True))
+        self.assertEqual((verdict.exercise, verdict.untouched), (2, True))
         self.assertEqual(targets, [])
         bench.try_files.return_value = [attempt(**wrong(ALL_ROWS, ALL_COLS))]
         verdict, targets = self.checked({1: ("  return 3 * x;",)}, bench)
@@ -907,7 +979,7 @@ class SeveralFilesTest(InAChapter):
         states = {1: checking.RIGHT, 2: checking.BLANK}
         self.assertEqual(verdict.exercises, states)
         self.assertTrue(all(answered for answered, _ in calls))
-        self.assertTrue(verdict.blank)
+        self.assertTrue(verdict.untouched)
         self.assertIsNone(verdict.kind)
         out = io.StringIO()
         check.show_failure(console.Console(out), self.exercise, verdict)
@@ -1424,9 +1496,26 @@ class OpenTest(InAChapter):
 
     def test_the_answer_is_put_into_a_solved_copy(self):
         (goal,) = self.exercise.opens
-        text = self.exercise.copy_with_answer(goal)["kernel.cuh"]
+        text = self.exercise.copy_with_edits(goal.answer)["kernel.cuh"]
         self.assertIn("const int y = x + x;", text)
         self.assertIn("    return x + x + x;\n", text)
+
+    def test_an_answer_that_must_not_count(self):
+        wrong = """
+[[open.wrong]]
+name = "no barrier"
+from = "return 3 * x;"
+to = "return x;"
+caught_by = "race"
+says = "no barrier between the two"
+"""
+        self.write("exercises.toml", SHEET + OPEN + wrong)
+        (goal,) = self.exercise.opens
+        (answer,) = goal.wrong
+        self.assertEqual((answer.name, answer.caught_by), ("no barrier", "race"))
+        text = self.exercise.copy_with_edits([answer.edit])["kernel.cuh"]
+        self.assertIn("    return x;\n", text)
+        self.assertIn("const int y = x + x;", text)
 
     def test_limits_that_it_may_exceed_apply_until_something_outside_is_changed(self):
         more = OPEN.replace("hints", 'may_exceed = ["sectors"]\nhints')
@@ -1448,6 +1537,11 @@ class OpenTest(InAChapter):
             ("minutes = 60\n", "", f"{first}: `minutes` is missing"),
             ('"How?"', "", f"{first} needs `at_most`, `hints` and an `answer`"),
             ("3 * x;", "4 * x;", f"{first}: edit 1: `from` occurs 0 times in kernel"),
+            (
+                "[[open.answer]]",
+                "[[open.wrong]]\nname = 'a'\n[[open.answer]]",
+                f"{first}: wrong answer 1: `from` is",
+            ),
         ):
             with self.subTest(message):
                 self.write("exercises.toml", SHEET + OPEN.replace(old, new))
@@ -1673,6 +1767,16 @@ class DiagnosisTest(unittest.TestCase):
         said = self.said(attempt("--seq-q 9"), attempt("--batch 2 --seq-q 9", **bad))
         self.assertIn("of the inputs tried, only with --batch 2", said)
 
+    def test_a_size_is_named_too_if_only_some_of_the_passing_inputs_have_another(self):
+        bad = wrong(ALL_ROWS, ALL_COLS, 32)
+        right = [attempt("--seq-q 9"), attempt("--batch 2 --seq-q 9")]
+        said = self.said(*right, attempt("--batch 4 --seq-q 9", **bad))
+        self.assertIn("of the inputs tried, only with --batch 4", said)
+        self.assertNotRegex(said, r"only with\s*(\n|$)")
+        windows = [attempt(f"--batch 4 --window {n}", **bad) for n in (3, 5)]
+        said = self.said(attempt("--batch 2"), attempt("--seq-k 3"), *windows)
+        self.assertIn("of the inputs tried, only with --batch 4", said)
+
     def test_two_options_that_are_wrong_together_only(self):
         bad = wrong(ALL_ROWS, ALL_COLS, 32)
         right = [attempt("--backward --window 3"), attempt("--softcap 1")]
@@ -1802,6 +1906,40 @@ class DiagnosisTest(unittest.TestCase):
         self.assertIsNone(diagnosis.explain([attempt(**counted(128))]))
         text = self.said(attempt(**counted(1024)))
         self.assertIn("you read x 8 times, the chapter reads it twice", text)
+
+    def test_more_bytes_of_a_tensor_that_is_free_are_not(self):
+        def moving(extra: int) -> trials.Attempt:
+            tensors = {
+                "k": {"read_bytes": 64, "write_bytes": 0},
+                "counters": {"read_bytes": 8, "write_bytes": 8},
+            }
+            counted = {"counters": {"read_bytes": 8, "write_bytes": 8 + extra}}
+            traffic = {
+                "predicted": {"read_bytes": 72, "write_bytes": 8, "tensors": tensors},
+                "counted": {
+                    "read_bytes": 72,
+                    "write_bytes": 8 + extra,
+                    "tensors": tensors | counted,
+                    "read_sectors": 4,
+                    "write_sectors": 2 + extra // 4,
+                },
+            }
+            return trials.Attempt("--seq-k 5", "v", {"name": "v", "traffic": traffic, "defects": []}, {})
+
+        more, solution = moving(4), moving(0)
+        self.assertEqual(diagnosis.explain([more]).kind, "traffic")
+        other = diagnosis.without_excess(more, ["k"])
+        self.assertEqual(diagnosis.explain([other]).kind, "traffic")
+        free = diagnosis.without_excess(more, ["counters"])
+        self.assertIsNone(diagnosis.explain([free], ["sectors"], [solution]))
+        self.assertEqual(diagnosis.explain([more]).kind, "traffic")  # unchanged
+        ended = trials.Attempt("", "v", None, None, "was ended by SIGSEGV")
+        self.assertEqual(diagnosis.without_excess(ended, ["counters"]), ended)
+
+    def test_a_fault_that_outputs_do_not_show(self):
+        faulty = attempt(fault="leaves counters[3] at 2")
+        self.assertEqual(self.said(faulty), "v: leaves counters[3] at 2")
+        self.assertEqual(diagnosis.explain([faulty]).kind, "fault")
 
     def test_more_bank_conflicts_than_the_solution_are_wrong_where_it_is_asked(self):
         def conflicts(n: int, **fields) -> trials.Attempt:

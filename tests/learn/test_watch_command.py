@@ -89,6 +89,15 @@ class CommandTest(unittest.TestCase):
         self.assertIn("-- watch: build/sim/bin/ch01_safe_softmax --variant", said)
         self.assertIn("01 row_per_block", self.page("01_row_per_block.html"))
 
+    def test_the_first_block_instead_of_one_that_has_nothing_to_do(self):
+        self.record(synthetic.idle(self.root))
+        said = self.made(self.learn("1"))
+        self.assertEqual(self.tree.calls("recorder")[1:], ["recorder 1,0,0 - 0 -", "recorder 0,0,0 - 0 -"])
+        self.assertIn("note:  block 1,0,0 has nothing to do on this input: this is block 0,0,0;", said)
+        said = self.made(self.learn("1", "--block", "2,0,0"))
+        self.assertEqual(self.tree.calls("recorder")[-1], "recorder 2,0,0 - 0 -")
+        self.assertNotIn("nothing to do", said)
+
     def test_a_variant_blocks_options_and_another_file(self):
         words = ("--variant", "row_per_thread", "--rows", "3", "--out", "x.html")
         words += ("--block", "3,0,0", "--block", " 0, 0,0")
@@ -309,6 +318,7 @@ class RefusalTest(unittest.TestCase):
             ('see = "', 'say = "', "view 1: `say` is unknown: the keys are title, "),
             ('on = "wait"', "nth = 1", "view 1: `on` is missing"),
             ('options = "--rows 7', 'option = "--rows 7', "`option` is unknown: "),
+            ("[[view]]", "another = 3\n[[view]]", "`another` must be a string"),
             ("[[view]]", "[[view", "Expected "),
         ):
             with self.subTest(new):

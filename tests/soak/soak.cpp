@@ -224,10 +224,12 @@ typename P::Shape shape_of(Random& random, const AttentionShape& dense, fa::Layo
 }
 
 /// What a shape has besides what command_line() says, in words: files are not kept.
-std::string masks_of(const AttentionShape&) { return ""; }
-std::string masks_of(const fa::TwoWayShape& s) { return s.backward ? " --backward" : ""; }
+std::string masks_of(const AttentionShape& s) { return s.causal ? " --causal" : ""; }
+std::string masks_of(const fa::TwoWayShape& s) {
+  return masks_of(static_cast<const AttentionShape&>(s)) + (s.backward ? " --backward" : "");
+}
 std::string masks_of(const fa::MaskedShape& s) {
-  std::string words = s.backward ? " --backward" : "";
+  std::string words = masks_of(static_cast<const AttentionShape&>(s)) + (s.backward ? " --backward" : "");
   if (s.window) words += fmt::format(" --window {}", *s.window);
   if (s.documents) words += fmt::format(" --documents [{}]", fmt::join(*s.documents, ","));
   if (s.key_lengths) words += fmt::format(" --key-lengths [{}]", fmt::join(*s.key_lengths, ","));
@@ -255,12 +257,12 @@ std::string command_line(const std::string& chapter, const std::string& variant,
   const AttentionShape& s = problem.shape;
   return fmt::format(
       "ch{} --variant {} --dtype {} --batch {} --heads {} --kv-heads {} --seq-q {} --seq-k {} --head-dim "
-      "{}{}{}{} --layout {} "
+      "{}{}{} --layout {} "
       "--init {} --seed {}",
       chapter, variant, name_of(s.dtype), s.batch, s.heads, s.kv_heads, s.seq_q, s.seq_k, s.head_dim,
       s.value_dim() != s.head_dim ? fmt::format(" --head-dim-v {}", s.value_dim()) : "",
-      s.causal ? " --causal" : "", s.scale ? fmt::format(" --scale {}", *s.scale) : "",
-      fa::kLayoutNames[int(problem.layout)], fa::name_of(problem.init), problem.seed);
+      s.scale ? fmt::format(" --scale {}", *s.scale) : "", fa::kLayoutNames[int(problem.layout)],
+      fa::name_of(problem.init), problem.seed);
 }
 
 /// Counts of the kinds of problems.

@@ -591,6 +591,14 @@ ALL_OF_THEM: dict[str, Callable[[Path], Synthetic]] = {
 }
 
 
+def idle(folder: Path) -> Synthetic:
+    """A block that reads how much there is to do, and finds nothing."""
+    made = Synthetic("idle", 1)
+    made.access(0, made.array("global", "key_lengths", 4), [0], 4, lanes=1, site=made.site(2))
+    made.end()
+    return made
+
+
 def main(arguments: list[str]) -> int:
     folder = Path(arguments[0])
     folder.mkdir(parents=True, exist_ok=True)

@@ -26,9 +26,9 @@ KIND and ARGUMENTS are one of
         several ranks, with mpirun --quiet -n P build/sim/bin/
     counters: COMMAND
         requests and sectors of each variant, from the JSON of such a command
-    blocks: COMMAND
-        the shared memory that a block of each variant needs, from the JSON of such a command, and how many
-        blocks fit on a multiprocessor
+    blocks: COMMAND [and COMMAND..]
+        the shared memory that a block of each variant needs, from the JSON of such commands, and how many
+        blocks fit on a multiprocessor of a device, or what it lacks
     onchip: COMMAND [beside FILE PLAN HEAD_DIM]
         what each variant demands of shared memory and tensor cores, from the same JSON; with `beside`, also
         the measured speed of the variants without a mask, as with tflops below
@@ -426,8 +426,12 @@ def make_open(tree: Tree, folder: Path, arguments: str) -> Made:
 # --- running programs -----------------------------------------------------------------------------
 
 
-def run_of(tree: Tree, command: str, skip: str = "") -> runs.Run:
-    """Runs a command of the simulator's build, once. @param skip  the barrier that the simulator skips"""
+def run_of(tree: Tree, command: str, skip: str = "", device: str = "") -> runs.Run:
+    """Runs a command of the simulator's build, once.
+
+    @param skip    the barrier that the simulator skips
+    @param device  whose limits the simulator has; "": the default one's
+    """
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -439,7 +443,7 @@ def run_of(tree: Tree, command: str, skip: str = "") -> runs.Run:
         raise BlockError(f"the command must begin with {SIM}/bin/")
     program = tree.build / words[0].removeprefix(f"{SIM}/")
     try:
-        return runs.run(program, (*count, *words[1:]), tree.root, skip)
+        return runs.run(program, (*count, *words[1:]), tree.root, skip, device)
     except LearnError as error:
         raise BlockError(str(error)) from None
     except OSError as error:
@@ -451,8 +455,8 @@ def run_of(tree: Tree, command: str, skip: str = "") -> runs.Run:
         ) from None
 
 
-def right_run_of(tree: Tree, command: str) -> runs.Run:
-    done = run_of(tree, command)
+def right_run_of(tree: Tree, command: str, device: str = "") -> runs.Run:
+    done = run_of(tree, command, device=device)
     if done.status != 0:
         why = (done.err.strip() or "see its output").splitlines()[0]
         raise BlockError(f"{command}: exit status {done.status}: {why}")
@@ -464,10 +468,10 @@ def output_of(tree: Tree, command: str) -> str:
     return right_run_of(tree, command).out
 
 
-def json_of(tree: Tree, command: str, *options: str) -> dict:
+def json_of(tree: Tree, command: str, *options: str, device: str = "") -> dict:
     """The JSON of a chapter's program."""
     try:
-        return json.loads(right_run_of(tree, shlex.join([*shlex.split(command), *options])).data)
+        return json.loads(right_run_of(tree, shlex.join([*shlex.split(command), *options]), device).data)
     except ValueError:
         raise BlockError(f"{command} --json - prints no JSON") from None
 
@@ -497,22 +501,35 @@ def make_counters(tree: Tree, folder: Path, arguments: str) -> Made:
 
 
 # Shared memory of a multiprocessor, and the share of each block's that the driver reserves: CUDA C++
-# Programming Guide.
+# Programming Guide. The simulator's own device is an H100.
 SHARED_BYTES = {"A100": 164 * 1024, "H100": 228 * 1024}
+OTHER_DEVICE = "A100"
 RESERVED_BYTES = 1024
 
 
 def make_blocks(tree: Tree, folder: Path, arguments: str) -> Made:
-    rows = []
-    for variant in json_of(tree, arguments)["variants"]:
-        shared = variant.get("shared", {}).get("bytes_per_block")
-        if not shared:
-            raise BlockError(f"{arguments} does not count: it must be the simulator's")
-        fit = [total // (shared + RESERVED_BYTES) for total in SHARED_BYTES.values()]
-        rows.append([f"`{variant['name']}`", f"{shared:,}", *map(str, fit)])
+    rows, commands = [], arguments.split(" and ")
+    for command in commands:
+        lacking = _what_lacks(tree, command, OTHER_DEVICE)
+        for variant in json_of(tree, command)["variants"]:
+            name, shared = variant["name"], variant.get("shared", {}).get("bytes_per_block")
+            if not shared:
+                raise BlockError(f"{command} does not count: it must be the simulator's")
+            fit = {device: str(total // (shared + RESERVED_BYTES)) for device, total in SHARED_BYTES.items()}
+            if name in lacking:
+                fit[OTHER_DEVICE] = lacking[name]
+            rows.append([f"`{name}`", f"{shared:,}", *fit.values()])
     header = ["variant", "bytes of shared memory"]
     header += [f"blocks that fit, {device}" for device in SHARED_BYTES]
-    return Made(f"`{arguments} --json -`\n\n" + measured.table(header, rows))
+    shown = "\n".join(f"`{command} --json -`" for command in commands)
+    return Made(f"{shown}\n\n" + measured.table(header, rows))
+
+
+def _what_lacks(tree: Tree, command: str, device: str) -> dict[str, str]:
+    """What a device lacks, by variant."""
+    variants = json_of(tree, command, device=device.lower())["variants"]
+    skipped = {v["name"]: v["skipped"]["reason"] for v in variants if "skipped" in v}
+    return {name: f"none: {reason.split(', this device')[0]}" for name, reason in skipped.items()}
 
 
 def make_onchip(tree: Tree, folder: Path, arguments: str) -> Made:
@@ -745,21 +762,21 @@ def make_views(tree: Tree, folder: Path, arguments: str) -> Made:
         if arguments == "all":
             return Made(_views_of_all(chapters))
         chapter = next((c for c in chapters if c.number == arguments), None)
-        found = views.of(chapter).views if chapter else []
+        of_chapter = views.of(chapter) if chapter else views.Sheet()
     except LearnError as error:
         raise BlockError(str(error)) from None
-    if not found:
+    if not of_chapter.views:
         raise BlockError(f"there is no chapter {arguments} with a {views.NAME}")
     page = os.path.relpath(tree.root / WATCHING, folder)
-    other = "--rows 5" if int(arguments) < project.FIRST_ATTENTION_CHAPTER else "--causal"
+    usual = "--rows 5" if int(arguments) < project.FIRST_ATTENTION_CHAPTER else "--causal"
     text = (
         f"**Watch it run.** Each of these pages shows a recorded block of the chapter's kernels, solutions "
         f"included, "
         f"and opens at the moment in question ([how to read them]({page})). `./learn watch {arguments} "
-        f"{other}` "
+        f"{of_chapter.another or usual}` "
         f"records another input, `./learn watch {arguments} --exercise` your own kernels."
     )
-    listed = [_view_text(view, page) for view in found]
+    listed = [_view_text(view, page) for view in of_chapter.views]
     return Made("\n".join([*textwrap.wrap(text, 120), "", *listed]))
 
 

@@ -19,7 +19,8 @@ from . import diagnosis, machine, maps, phases, project, regions, setup, trials
 from .console import Console, LearnError
 from .exercises import Exercise
 
-RIGHT, WRONG, BLANK, UNKNOWN = "right", "wrong", "blank", "not tried"
+RIGHT, WRONG, UNKNOWN = "right", "wrong", "not tried"
+BLANK, GIVEN = UNTOUCHED = regions.BLANK, regions.GIVEN
 SO_FAR = "right so far"  # another answer is wrong, and the rest of the tests has been left out
 
 
@@ -42,7 +43,7 @@ class Verdict:
     """The outcome of a check."""
 
     passed: bool = False
-    exercise: int | None = None  # the faulty one, or else the first blank
+    exercise: int | None = None  # the faulty one, or else the first that is untouched
     finding: diagnosis.Finding | None = None
     exercises: dict[int, str] = field(default_factory=dict)  # RIGHT .. SO_FAR
     compiler: list[str] = field(default_factory=list)  # its errors in the learner's files
@@ -54,9 +55,9 @@ class Verdict:
     attempts: list[trials.Attempt] = field(default_factory=list)  # with all answers
 
     @property
-    def blank(self) -> bool:
+    def untouched(self) -> bool:
         """Whether the exercise to do next has no answer yet, and all answers are right."""
-        return self.exercises.get(self.exercise) == BLANK
+        return self.exercises.get(self.exercise) in UNTOUCHED
 
     @property
     def kind(self) -> str | None:
@@ -279,7 +280,9 @@ def _try_alone(
     inputs, variant = exercise.inputs, None
     if quick:
         inputs, variant = exercise.quick_trial_of(quick)
-    attempts = bench.try_files(alone.texts, inputs, variant)
+    free = exercise.free_of(keep)
+    tried = bench.try_files(alone.texts, inputs, variant)
+    attempts = [diagnosis.without_excess(attempt, free) for attempt in tried]
     for attempt in attempts:
         result = attempt.result or {}
         for defect in result.get("defects", []):
@@ -370,7 +373,9 @@ def judge(
         return verdict
 
     verdict.exercises = {
-        region.number: BLANK if regions.same_code(where[region.number].lines, region.stub) else UNKNOWN
+        region.number: region.untouched
+        if regions.same_code(where[region.number].lines, region.stub)
+        else UNKNOWN
         for region in exercise.regions
     }
     states = verdict.exercises
@@ -395,7 +400,7 @@ def judge(
                     tell(verdict)
         if verdict.finding:
             return verdict
-    verdict.exercise = next((n for n in states if states[n] == BLANK), None)
+    verdict.exercise = next((n for n in states if states[n] in UNTOUCHED), None)
     return verdict
 
 
@@ -560,7 +565,7 @@ def _evidence(
     """
     own, warnings = own_lines(exercise), []
     states = verdict.exercises
-    tried = [n for n in states if states[n] not in (BLANK, UNKNOWN)]
+    tried = [n for n in states if states[n] not in (*UNTOUCHED, UNKNOWN)]
     if verdict.finding:
         tried.sort(key=lambda number: number != verdict.exercise)
     said = None
@@ -600,7 +605,7 @@ def check_one(console: Console, build: Path, sim: Path, exercise: Exercise, numb
     """
     copy = exercise.own_copy()
     blanks = exercise.blanks()
-    states = {r.number: UNKNOWN for r in exercise.regions} | dict.fromkeys(blanks, BLANK)
+    states = {r.number: r.untouched if r.number in blanks else UNKNOWN for r in exercise.regions}
     if number in blanks:
         return Verdict(exercise=number, exercises=states)
     require(console, sim, exercise.chapter.executable)
@@ -644,18 +649,19 @@ def _verdict_on(
     simulator: Callable[[], Path | None],
     tell: Tell,
 ) -> Verdict:
-    own = diagnosis.explain(attempts)
+    judged = [diagnosis.without_excess(attempt, exercise.free_of_any) for attempt in attempts]
+    own = diagnosis.explain(judged)
     if own is None and limits_of(exercise, copy):
         require(console, build, exercise.chapter.executable)
         solution = trials.run(build / "bin" / exercise.chapter.executable, exercise.inputs)
-        own = diagnosis.explain(attempts, limits_of(exercise, copy), solution)
+        own = diagnosis.explain(judged, limits_of(exercise, copy), solution)
     if own is None:
         states = dict.fromkeys((region.number for region in exercise.regions), RIGHT)
         return Verdict(passed=True, exercises=states)
 
     sim = simulator()
     verdict = _judge_on(console, sim, exercise, copy, tell) if sim else Verdict()
-    if not (verdict.finding or verdict.blank):
+    if not (verdict.finding or verdict.untouched):
         verdict.finding = own
         if not verdict.remark and verdict.exercises:
             verdict.remark = (

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from . import ranks
@@ -42,6 +43,7 @@ KINDS = (
     *DEFECTS,
     "did_not_run",
     "numbers",
+    "fault",
     "traffic",
     "tiles",
     "sectors",
@@ -101,7 +103,7 @@ def _excess(attempt: Attempt) -> dict[tuple[str, str], tuple[int, int]]:
     """Where the kernel moved more bytes than the chapter's formula allows: (tensor, direction): (counted,
     allowed).
     """
-    traffic = attempt.result["traffic"]
+    traffic = attempt.result.get("traffic", {})
     if "counted" not in traffic:
         return {}
     predicted = traffic["predicted"]["tensors"]
@@ -114,6 +116,23 @@ def _excess(attempt: Attempt) -> dict[tuple[str, str], tuple[int, int]]:
             if counted[f"{direction}_bytes"] > allowed:
                 excess[tensor, direction] = counted[f"{direction}_bytes"], allowed
     return excess
+
+
+SMALLEST_ACCESS = 4  # bytes: each touches a sector at most
+
+
+def without_excess(attempt: Attempt, tensors: list[str]) -> Attempt:
+    """The attempt as if it moved no more bytes of these tensors than the formula says, nor more sectors."""
+    if not tensors or not attempt.result:
+        return attempt
+    result = copy.deepcopy(attempt.result)
+    for (tensor, direction), (counted, allowed) in _excess(attempt).items():
+        if tensor in tensors:
+            of_all = result["traffic"]["counted"]
+            of_all["tensors"][tensor][f"{direction}_bytes"] = allowed
+            of_all[f"{direction}_bytes"] -= counted - allowed
+            of_all[f"{direction}_sectors"] -= (counted - allowed) // SMALLEST_ACCESS
+    return replace(attempt, result=result)
 
 
 def _shared_bytes(attempt: Attempt) -> int:
@@ -137,6 +156,8 @@ def kind_of(attempt: Attempt) -> str | None:
     check = attempt.result.get("check", {})
     if not check.get("passed", True) and "known_failure" not in check:
         return "numbers"
+    if "fault" in attempt.result:
+        return "fault"
     return "traffic" if _excess(attempt) else None
 
 
@@ -388,7 +409,7 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
         if option in SAY_NOTHING or wrong & right:
             continue
         same = len(wrong) == 1 and None not in wrong
-        if same and (option not in SIZES or right == {None}):
+        if same and (option not in SIZES or None in right):  # other sizes can be compared
             words.append(f"{option} {next(iter(wrong))}".rstrip())
         try:
             bad_sizes, good_sizes = ([int(value) for value in both] for both in (wrong, right))
@@ -951,4 +972,6 @@ def _explain(attempt: Attempt, kind: str, tried: list[Attempt]) -> Finding:
         )
     if kind == "numbers":
         return _numbers(tried)
+    if kind == "fault":
+        return finding(attempt.result["fault"])
     return _traffic(attempt)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,7 +115,7 @@ class Exercise:
         return regions.places(copy, self.regions, project.shown(self.folder))
 
     def blanks(self) -> list[int]:
-        """The exercises without an answer. RegionError if marks are missing."""
+        """The exercises without an answer, blank or with their mistake. RegionError if marks are missing."""
         where = self.own_places()
         return [
             region.number
@@ -156,6 +156,15 @@ class Exercise:
         """What `check` adds if an answer to one exercise exceeds a limit or has a defect, by kind."""
         return self.sheet.more_of(number) if number else {}
 
+    def free_of(self, number: int | None) -> list[str]:
+        """The tensors of which an answer to one exercise may move any number of bytes."""
+        return self.sheet.free_of(number) if number else []
+
+    @property
+    def free_of_any(self) -> list[str]:
+        """The same for all answers together."""
+        return [name for region in self.regions for name in self.free_of(region.number)]
+
     @property
     def watches(self) -> dict[int, sheet.Watch]:
         """The functions that an answer should not call in vain, by exercise."""
@@ -176,10 +185,10 @@ class Exercise:
         """The open exercises, which have no region."""
         return self.sheet.opens
 
-    def copy_with_answer(self, goal: opens.Open) -> dict[str, str]:
-        """A learner's copy with all solutions, and the known answer to an open exercise."""
+    def copy_with_edits(self, edits: Iterable[opens.Edit]) -> dict[str, str]:
+        """A learner's copy with all solutions, and an answer to an open exercise."""
         copy = self.copy_with({r.number: r.solution for r in self.regions})
-        for edit in goal.answer:
+        for edit in edits:
             copy[edit.file] = copy[edit.file].replace(edit.old, edit.new)
         return copy
 
@@ -219,9 +228,10 @@ class Exercise:
             return State("passed", "green")
         which = result["exercise"]
         states = list(result.get("exercises", {}).values())
-        if which and states[which - 1 : which] == ["blank"]:
+        state = states[which - 1] if which and states else None
+        if state in (regions.BLANK, regions.GIVEN):
             right = f"{states.count('right')} of {len(states)} right"
-            return State(f"{right}, exercise {which} is blank", "yellow", which)
+            return State(f"{right}, exercise {which} is {state}", "yellow", which)
         return State(f"failing: exercise {which}" if which else "failing", "red", which)
 
 

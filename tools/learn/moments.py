@@ -56,6 +56,13 @@ def _events(recording: Recording, kind: int, flags: tuple[int, ...]) -> Iterator
             yield Event(index, *(column[index] for column in columns))
 
 
+def has_work(recording: Recording) -> bool:
+    """Whether any recorded block writes to memory, copies or multiplies."""
+    return any(
+        next(_events(recording, *SEARCHES[name]), None) for name in ("write", "copy", "mma", "product")
+    )
+
+
 @functools.cache
 def _source(path: str) -> list[str]:
     try:

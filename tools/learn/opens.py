@@ -18,6 +18,16 @@ class Edit:
 
 
 @dataclass(frozen=True)
+class Wrong:
+    """An answer that must not count as one, and the finding that it must cause."""
+
+    name: str
+    edit: Edit
+    caught_by: str  # one of diagnosis.KINDS
+    says: str  # words of the finding
+
+
+@dataclass(frozen=True)
 class Open:
     """An open exercise: on one input, one variant must stay within limits."""
 
@@ -29,6 +39,7 @@ class Open:
     may_exceed: tuple[str, ...]  # limits of the chapter that do not apply to it
     hints: tuple[str, ...]
     answer: tuple[Edit, ...]
+    wrong: tuple[Wrong, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,10 @@ HEADER = """\
 PLACEHOLDER = "// Placeholder: it compiles, but computes nothing right. Replace it."
 
 
+# The state of an exercise that nobody has changed: a stub to fill in, or code with a mistake to find.
+BLANK, GIVEN = "blank", "not solved yet"
+
+
 class RegionError(LearnError):
     """A mark, or an entry of exercises.toml, makes no sense. The message begins with the file."""
 
@@ -60,6 +64,22 @@ class Region:
     minutes: int = 0  # that a learner is likely to need
     hints: tuple[str, ...] = ()
     stub: tuple[str, ...] = ()
+    is_bug: bool = False  # the stub is code with a mistake to find
+
+    @property
+    def untouched(self) -> str:
+        """The state of the exercise as long as it has its stub."""
+        return GIVEN if self.is_bug else BLANK
+
+    @property
+    def still(self) -> str:
+        """The same in a sentence: the exercise is .."""
+        return "still the code that you were given" if self.is_bug else "still blank"
+
+    @property
+    def lines_of_stub(self) -> tuple[str, ...]:
+        """What a fresh copy has between the marks."""
+        return self.stub if self.is_bug else (f"{self.indent}{PLACEHOLDER}", *self.stub)
 
 
 def parse(text: str, file: str, folder: str, first: int = 1) -> list[Region]:
@@ -130,7 +150,7 @@ def blank_copy(
     for region in reversed(regions):
         lines[region.begin : region.end] = [
             f"{region.indent}// EXERCISE {region.number}: {region.task}",
-            *contents.get(region.number, (f"{region.indent}{PLACEHOLDER}", *region.stub)),
+            *contents.get(region.number, region.lines_of_stub),
             f"{region.indent}// END {region.number}",
         ]
     header = HEADER.format(name=chapter, file=regions[0].file, number=chapter[:2])

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import textwrap
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,13 +69,17 @@ OF_EXERCISE = {
     "minutes": NUMBER,
     "hints": STRINGS,
     "stub": STRING,
+    "bug?": SWITCH,
     "only?": STRING,
     "variant?": STRING,
+    "free?": STRINGS,
     "wrong?": TABLES,
+    "right?": TABLES,
     "more?": TEXTS,
     "watch?": TEXTS,
 }
 OF_WATCH = dict.fromkeys(("function", "variant", "input", "says"), STRING)
+OF_RIGHT = dict.fromkeys(("name", "from", "to"), STRING)
 OF_WRONG = dict.fromkeys(("name", "from", "to", "caught_by", "says"), STRING)
 OF_OPEN = {
     "task": STRING,
@@ -85,8 +90,10 @@ OF_OPEN = {
     "may_exceed?": STRINGS,
     "hints": STRINGS,
     "answer": TABLES,
+    "wrong?": TABLES,
 }
 OF_ANSWER = {"file?": STRING, "from": STRING, "to": STRING}
+OF_WRONG_ANSWER = OF_WRONG | {"file?": STRING}
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,15 @@ class Mutant:
     solution: tuple[str, ...]  # the wrong one
     caught_by: str  # one of diagnosis.KINDS, "compile", or "note"
     says: str  # words of the finding that `check` prints
+
+
+@dataclass(frozen=True)
+class Right:
+    """An answer other than the solution that must pass."""
+
+    exercise: int
+    name: str
+    solution: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -179,6 +195,8 @@ class Sheet:
                 check(entry["watch"], OF_WATCH, f"{where}: `watch`")
             for at, wrong in enumerate(entry.get("wrong", []), 1):
                 check(wrong, OF_WRONG, f"{where}: wrong answer {at}")
+            for at, right in enumerate(entry.get("right", []), 1):
+                check(right, OF_RIGHT, f"{where}: right answer {at}")
         if not table["inputs"]:
             raise RegionError(f"{self.where}: there are no inputs")
         files = table.get("files", DEFAULT_FILES)
@@ -206,6 +224,10 @@ class Sheet:
     def more_of(self, number: int) -> dict[str, str]:
         """What `check` adds if an answer exceeds a limit or has a defect, by kind."""
         return self.table["exercise"][number - 1].get("more", {})
+
+    def free_of(self, number: int) -> list[str]:
+        """The tensors of which an answer may move any number of bytes."""
+        return self.table["exercise"][number - 1].get("free", [])
 
     @functools.cached_property
     def watches(self) -> dict[int, Watch]:
@@ -260,6 +282,7 @@ class Sheet:
                 minutes=entry["minutes"],
                 hints=tuple(entry["hints"]),
                 stub=_indented(entry["stub"], region.indent),
+                is_bug=entry.get("bug", False),
             )
             for region, entry in zip(marked, entries, strict=True)
         ]
@@ -280,16 +303,18 @@ class Sheet:
             if name not in COUNTS:
                 known = ", ".join(COUNTS)
                 raise RegionError(f"{where}: `{name}` is no count: must be {known}")
-        edits = []
-        for at, edit in enumerate(entry["answer"], 1):
-            check(edit, OF_ANSWER, f"{where}: edit {at}")
-            file = edit.get("file", self.files[0])
-            count = self.texts.get(file, "").count(edit["from"])
-            if count != 1:
-                raise RegionError(
-                    f"{where}: edit {at}: `from` occurs {count} times in {file}; it must occur once"
-                )
-            edits.append(opens.Edit(file, edit["from"], edit["to"]))
+        edits = [
+            self._edit(edit, OF_ANSWER, f"{where}: edit {at}") for at, edit in enumerate(entry["answer"], 1)
+        ]
+        wrong = [
+            opens.Wrong(
+                name=table["name"],
+                edit=self._edit(table, OF_WRONG_ANSWER, f"{where}: wrong answer {at}"),
+                caught_by=table["caught_by"],
+                says=table["says"],
+            )
+            for at, table in enumerate(entry.get("wrong", []), 1)
+        ]
         fields = {key: entry[key] for key in ("task", "minutes", "variant", "input")}
         for name in entry.get("may_exceed", []):
             if name not in self.limits:
@@ -300,25 +325,40 @@ class Sheet:
             may_exceed=tuple(entry.get("may_exceed", [])),
             hints=tuple(entry["hints"]),
             answer=tuple(edits),
+            wrong=tuple(wrong),
         )
+
+    def _edit(self, table: dict, keys: dict[str, str], where: str) -> opens.Edit:
+        check(table, keys, where)
+        file = table.get("file", self.files[0])
+        count = self.texts.get(file, "").count(table["from"])
+        if count != 1:
+            raise RegionError(f"{where}: `from` occurs {count} times in {file}; it must occur once")
+        return opens.Edit(file, table["from"], table["to"])
 
     def mutants(self) -> list[Mutant]:
         """The wrong answers."""
-        mutants = []
+        return [
+            Mutant(region.number, wrong["name"], lines, wrong["caught_by"], wrong["says"])
+            for region, wrong, lines in self._changed("wrong")
+        ]
+
+    def rights(self) -> list[Right]:
+        """Right answers other than the solutions."""
+        return [Right(region.number, right["name"], lines) for region, right, lines in self._changed("right")]
+
+    def _changed(self, kind: str) -> Iterator[tuple[Region, dict, tuple[str, ...]]]:
+        """The solutions as the entries of a kind change them. @param kind  "wrong" or "right" """
         for region, entry in zip(self.regions, self.table["exercise"], strict=True):
             solution = "\n".join(region.solution)
-            for wrong in entry.get("wrong", []):
-                count = solution.count(wrong["from"])
+            for change in entry.get(kind, []):
+                count = solution.count(change["from"])
                 if count != 1:
                     raise RegionError(
-                        f"{self.where}: exercise {region.number}: {wrong['name']}: `from` occurs {count} "
-                        f"times in the "
-                        f"solution; it must occur once"
+                        f"{self.where}: exercise {region.number}: {change['name']}: `from` occurs {count} "
+                        f"times in the solution; it must occur once"
                     )
-                lines = solution.replace(wrong["from"], wrong["to"]).splitlines()
-                fields = wrong["name"], tuple(lines), wrong["caught_by"], wrong["says"]
-                mutants.append(Mutant(region.number, *fields))
-        return mutants
+                yield region, change, tuple(solution.replace(change["from"], change["to"]).splitlines())
 
 
 def _indented(stub: str, indent: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from .regions import RegionError
 
 NAME = "watch.toml"
 
-OF_FILE = {"options": sheet.STRING, "view": sheet.TABLES}
+OF_FILE = {"options": sheet.STRING, "another?": sheet.STRING, "view": sheet.TABLES}
 OF_VIEW = {
     "title": sheet.STRING,
     "variant": sheet.STRING,
@@ -62,6 +62,7 @@ class Sheet:
     """The contents of a chapter's watch.toml; without that file, no view."""
 
     options: list[str] = field(default_factory=list)  # of the program, unless others are given
+    another: str = ""  # input that the lesson proposes
     views: list[View] = field(default_factory=list)
 
 
@@ -78,7 +79,7 @@ def of(chapter: Chapter) -> Sheet:
             _view(chapter, table["options"], entry, number, f"{where}: view {number}")
             for number, entry in enumerate(table["view"], 1)
         ]
-        return Sheet(shlex.split(table["options"]), views)
+        return Sheet(shlex.split(table["options"]), table.get("another", ""), views)
     except RegionError:
         raise
     except (OSError, ValueError) as error:

@@ -18,6 +18,7 @@ from . import diagnosis, moments, phases, project, ranks, trials, views
 from .console import Console, LearnError
 
 Block = tuple[int, int, int]
+FIRST: Block = (0, 0, 0)
 # A short run: the grids of the launches are those of their first blocks.
 SCOUT = {"GPUSIM_RECORD_BLOCKS": "0,0,0", "GPUSIM_RECORD_EVENTS": "1"}
 BLOCK = re.compile(r"\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*")
@@ -207,7 +208,15 @@ def record(console: Console, request: Request, folder: Path, title: str = "") ->
     recorder = {"GPUSIM_RECORD_BLOCKS": ";".join(in_words(b) for b in blocks)}
     if len(launches) == 1:
         recorder["GPUSIM_RECORD_LAUNCH"] = str(launches[0]["launch"])
-    return _execute(console, request, folder, recorder, title)
+    run = _execute(console, request, folder, recorder, title)
+    if request.blocks or blocks == [FIRST] or moments.has_work(run.recorded):
+        return run
+    idle, first = in_words(blocks[0]), in_words(FIRST)
+    note = (
+        f"block {idle} has nothing to do on this input: this is block {first}; --block X,Y,Z chooses another"
+    )
+    console.wrap(note, "note:  ", style="yellow")
+    return _execute(console, request, folder, recorder | {"GPUSIM_RECORD_BLOCKS": first})
 
 
 WRITER = re.compile(r"was last written by block (\d+),(\d+),(\d+) of launch (\d+)", re.MULTILINE)

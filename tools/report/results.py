@@ -85,6 +85,7 @@ class Row:
     chapter: str  # "02_online_softmax"
     variant: str
     failure: str | None  # why it did not finish
+    fault: str | None  # what is wrong although the outputs may be right
     declared: str | None  # why this variant is declared to fail on these inputs, if it did
     error: Error | None
     predicted: Traffic | None
@@ -189,7 +190,7 @@ def _verdict(row: Row, check: dict | None) -> str:
     """The verdict that the chapter's exit status expresses: a declared failure does not count."""
     if row.skipped:
         return SKIPPED
-    if row.failure or row.defects or row.formula_misses:
+    if row.failure or row.fault or row.defects or row.formula_misses:
         return FAIL
     if not check:
         return UNCHECKED
@@ -204,6 +205,7 @@ def _row(chapter: str, variant: dict) -> Row:
         chapter=chapter,
         variant=variant["name"],
         failure=variant.get("failure"),
+        fault=variant.get("fault"),
         declared=(check or {}).get("known_failure"),
         error=_error(check),
         predicted=_traffic(traffic.get("predicted")),

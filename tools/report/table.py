@@ -70,6 +70,8 @@ def _notes(chapters: list[Chapter]) -> list[str]:
     for row in (row for chapter in chapters for row in chapter.rows):
         if row.failure:
             notes.append(f"{row.number} {row.variant} did not run: {row.failure}")
+        if row.fault:
+            notes.append(f"{row.number} {row.variant}: {row.fault}")
         if row.declared:
             notes.append(f"declared: {row.number} {row.variant}: {row.declared}")
         if row.formula_misses:

@@ -153,7 +153,7 @@ def of_kernel(verdict: checking.Verdict) -> str | None:
     """
     if is_alone(verdict):
         return f"--answer {verdict.exercise}"
-    return None if checking.BLANK in verdict.exercises.values() else "--exercise"
+    return None if set(checking.UNTOUCHED) & set(verdict.exercises.values()) else "--exercise"
 
 
 def watch_command(exercise: exercises.Exercise, verdict: checking.Verdict) -> str | None:
@@ -240,16 +240,20 @@ def show_finding(console: Console, exercise: exercises.Exercise, verdict: checki
 
 
 def show_step(console: Console, exercise: exercises.Exercise, verdict: checking.Verdict) -> None:
-    """Prints the task of the exercise that is wrong or blank, and the next command."""
+    """Prints the task of the exercise that is wrong or untouched, and the next command."""
     number = verdict.exercise
     if number is None:
         console.say(f"next:  what differs from the chapter's files: ./learn diff {exercise.number}")
         return
-    what = "is still blank" if verdict.blank else "does not compile" if verdict.compiler else "is wrong"
+    region, what, do = exercise.region(number), "is wrong", ""
+    if verdict.untouched:
+        what = f"is not solved yet: it is {region.still}" if region.is_bug else f"is {region.still}"
+        do = "find the mistake; a hint: " if region.is_bug else "fill it in; a hint: "
+    elif verdict.compiler:
+        what = "does not compile"
     console.say(f"exercise {number} {what}", "red")
-    console.wrap(exercise.region(number).task, "task:  ")
-    command = f"./learn hint {exercise.number} {number}"
-    console.say(f"next:  {'fill it in; a hint: ' if verdict.blank else ''}{command}")
+    console.wrap(region.task, "task:  ")
+    console.say(f"next:  {do}./learn hint {exercise.number} {number}")
 
 
 def show_pass(

@@ -75,7 +75,7 @@ def show_region(
     place: regions.Place,
     asked: int | None,
 ) -> None:
-    """Prints one exercise. The solution of a blank is shown only if its number was asked for."""
+    """Prints one exercise. The solution of an untouched one is shown only if its number was asked for."""
     console.say()
     title = f"exercise {region.number}, line {place.begin + 1}: "
     console.wrap(region.task, title, style="bold")
@@ -84,7 +84,7 @@ def show_region(
     )
     if asked is None and regions.same_code(place.lines, region.stub):
         command = f"./learn diff {exercise.number} {region.number}"
-        console.say(f"   still blank; the solution: {command}", "dim")
+        console.say(f"   {region.still}; the solution: {command}", "dim")
     elif same(mine, solution):
         console.say("   the same", "dim")
     else:

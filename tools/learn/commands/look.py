@@ -239,8 +239,9 @@ def look(console: Console, exercise: exercises.Exercise, values: maps.Printed) -
     for which in maps.of(exercise.chapter):
         number = which.exercise
         title = f"exercise {number}, "
-        if regions.same_code(where[number].lines, exercise.region(number).stub):
-            console.wrap(f"{which.name}: still blank", title, style="dim")
+        region = exercise.region(number)
+        if regions.same_code(where[number].lines, region.stub):
+            console.wrap(f"{which.name}: {region.still}", title, style="dim")
             bad.append(number)
             continue
         filled.append(which)

@@ -123,19 +123,21 @@ def run(
 
 
 def say_blanks(console: Console, exercise: exercises.Exercise) -> None:
-    """Says which exercises are blank, so that their numbers are not taken for the learner's."""
+    """Says which exercises are blank or have their mistake, so that their numbers are not taken for the
+    learner's.
+    """
     try:
-        blank = [str(number) for number in exercise.blanks()]
+        untouched = [exercise.region(number) for number in exercise.blanks()]
     except regions.RegionError:
         return
-    if blank:
-        what = "exercise" if len(blank) == 1 else "exercises"
-        verb, them = ("is", "it") if len(blank) == 1 else ("are", "them")
-        *others, last = blank
-        numbers = f"{', '.join(others)} and {last}" if others else last
-        console.wrap(
-            f"{what} {numbers} {verb} still blank: what needs {them} is wrong", "note:  ", style="yellow"
-        )
+    parts = []
+    for still in dict.fromkeys(region.still for region in untouched):
+        *others, last = (str(region.number) for region in untouched if region.still == still)
+        which = f"exercises {', '.join(others)} and {last} are" if others else f"exercise {last} is"
+        parts.append(f"{which} {still}")
+    if parts:
+        them = "it" if len(untouched) == 1 else "them"
+        console.wrap(f"{', '.join(parts)}: what needs {them} is wrong", "note:  ", style="yellow")
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
