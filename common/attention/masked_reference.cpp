@@ -219,7 +219,7 @@ class Masked {
   /// Its probability in a row, after prepare_backward().
   double p_of_sink(std::size_t row) const {
     const double logit = sink(head_of_row(row));
-    return logit == -kInf ? 0 : std::exp(logit - lse_[row]);
+    return logit == -kInf || lse_[row] == -kInf ? 0 : std::exp(logit - lse_[row]);
   }
 
   /// What dropout multiplies an element of P by.

@@ -408,14 +408,18 @@ TEST(MaskedAttention, MasksAreInputs) {
   shape.key_lengths = numbers({0, 100});
   shape.block_mask = std::make_shared<const BlockPattern>(BlockPattern{
       .heads = 3, .rows = 2, .cols = 2, .size = 64, .blocks = {1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1}});
+  shape.sinks = sinks({1, -2, 0.5f});
   std::string names;
   for (const TensorSpec& spec : MaskedAttention::inputs(shape))
     names += spec.name + " " + std::string(name_of(spec.dtype)) + " ";
-  EXPECT_EQ(names, "q fp32 k fp32 v fp32 do fp32 documents int32 key_lengths int32 block_mask uint8 ");
+  EXPECT_EQ(names,
+            "q fp32 k fp32 v fp32 do fp32 documents int32 key_lengths int32 block_mask uint8 sinks fp32 ");
+  EXPECT_EQ(MaskedAttention::outputs(shape).back().name, "dsinks");
   const TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 1);
   EXPECT_EQ(inputs.at("key_lengths").data, (std::vector<float>{0, 100}));
   EXPECT_EQ(inputs.at("block_mask").shape, (std::vector<std::int64_t>{3, 2, 2}));
   EXPECT_EQ(inputs.at("documents").data, std::vector<float>(100, 0));
+  EXPECT_EQ(inputs.at("sinks").data, *shape.sinks);
 }
 
 // ---- tolerances
@@ -435,6 +439,10 @@ TEST(MaskedAttention, ZerosOfDqAndDkAreNotMeasuredRelatively) {
   shape.window.reset();
   shape.documents = numbers({0, 1, 2, 3, 4, 5});
   EXPECT_EQ(measure(), Measure::kMaxAbs);
+  MaskedShape with_sinks = shape;  // a key and a sink: P is not always 1
+  with_sinks.sinks = sinks({0.0f, 1.0f});
+  for (const char* name : {"dq", "dsinks"})
+    EXPECT_EQ(MaskedAttention::tolerances(with_sinks).at(name).measure, Measure::kRelL2) << name;
   shape.documents = numbers({0, 1, 2, 3, 4, 4});
   EXPECT_EQ(measure(), Measure::kRelL2);
   EXPECT_EQ(MaskedAttention::tolerances(shape).at("dv").measure, Measure::kRelL2);
@@ -455,6 +463,23 @@ TEST(MaskedAttention, ZerosOfDqMayBeLargerIfKeysAre) {
   EXPECT_GT(limit(), 5 * for_all);
 }
 
+// The only row of a head has a D that is near 0: what rounding O costs is more than any fraction of it.
+TEST(MaskedAttention, GradientsOfSinksMayBeOffByWhatRoundingOCosts) {
+  MaskedShape shape =
+      shape_of({.heads = 1, .kv_heads = 1, .seq_q = 1, .seq_k = 2, .head_dim = 2, .dtype = DType::kBFloat16});
+  shape.backward = true;
+  shape.sinks = sinks({1.0f});
+  TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 1);
+  inputs.at("v").data = {1, 1, 1, 1};
+  const auto limit = [&](float right) {
+    inputs.at("do").data = {1, right};
+    const Reference expected = MaskedAttention::reference(shape, inputs);
+    return MaskedAttention::tolerances(shape, inputs, expected).at("dsinks").limit *
+           std::abs(expected.at("dsinks")[0]);
+  };
+  EXPECT_NEAR(limit(-0.99609375f) / limit(-0.98046875f), 1, 0.2);  // D is five times as large
+}
+
 // ---- words on wrong elements
 
 TEST(MaskedAttention, SaysWhichKeysAQuerySees) {
@@ -471,6 +496,9 @@ TEST(MaskedAttention, SaysWhichKeysAQuerySees) {
   shape.block_mask = std::make_shared<const BlockPattern>(
       BlockPattern{.rows = 3, .cols = 3, .size = 128, .blocks = {1, 0, 1, 1, 1, 1, 0, 0, 0}});
   EXPECT_EQ(words("dq", 290), "query 290 sees no key");
+  shape.sinks = sinks({1, -2.5f});
+  EXPECT_EQ(MaskedAttention::describe_inputs(shape, inputs, "dsinks", {1}), "the sink is -2.5");
+  shape.sinks = nullptr;
   EXPECT_EQ(words("dk", 299), "no query sees key 299");
   shape.window.reset();
   EXPECT_EQ(words("o", 0), "query 0 sees 172 of 300 keys: 0 to 127 and 256 to 299");
