@@ -66,7 +66,12 @@ SIGNALS = {
 DEADLOCK = "deadlock: "  # the simulator's word for ranks that wait for each other
 
 # What each index of a tensor counts, by the tensor's rank.
-AXES = {1: ("head",), 2: ("row", "column"), 3: ("batch", "head", "query"), 4: ("batch", "head", "row", "column")}
+AXES = {
+    1: ("head",),
+    2: ("row", "column"),
+    3: ("batch", "head", "query"),
+    4: ("batch", "head", "row", "column"),
+}
 EVERY_ELEMENT = "every element is wrong"
 PLURALS = {"query": "queries", "batch": "batches"}
 
