@@ -1574,6 +1574,18 @@ says = "no barrier between the two"
         self.assertEqual(said, "open exercise:  reached. Use fewer sectors.\n")
         self.assertTrue(data[0]["reached"])
 
+    def test_bytes_of_a_tensor_that_is_free_do_not_spoil_it(self):
+        result = fixtures.variant("row_per_warp", 3, sectors_per_pass=249_999)
+        counted = result["traffic"]["counted"]
+        y = counted["tensors"]["y"]["write_bytes"] + 4
+        counted["tensors"] = counted["tensors"] | {"y": {"read_bytes": 0, "write_bytes": y}}
+        said, _ = self.shown(result)
+        self.assertIn("moves more bytes than the chapter allows", said)
+        self.write("exercises.toml", SHEET.replace("number = 1\n", 'number = 1\nfree = ["y"]\n') + OPEN)
+        said, data = self.shown(result)
+        self.assertIn("reached. Use fewer sectors.", said)
+        self.assertTrue(data[0]["reached"])
+
     def test_few_sectors_do_not_help_wrong_numbers(self):
         said, data = self.shown(fixtures.variant("row_per_warp", 3, rel_l2=1.0, sectors_per_pass=1))
         self.assertIn("not reached yet", said)
