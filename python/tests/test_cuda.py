@@ -53,13 +53,13 @@ class AutogradOnGpu(test_operators.Autograd):
         for dtype in test_operators.DTYPES:
             q, k, v, do = self.tensors(dtype, heads=4, seq_q=5, seq_k=7)
             rest = (True, 0.2, "", "")
-            self.assertIs(operators._call, torch.ops.fa_tutorial.attention_native.default)
+            self.assertIs(operators.call, torch.ops.fa_tutorial.attention_native.default)
             for _ in range(2):  # in Python at first
-                o, lse = operators._call(q, k, v, *rest)
+                o, lse = operators.call(q, k, v, *rest)
                 torch.autograd.grad(o, (q, k, v), do)
-            torch.library.opcheck(operators._call, (q, k, v, *rest))
+            torch.library.opcheck(operators.call, (q, k, v, *rest))
             q, k, v, o = (x.detach() for x in (q, k, v, o))
-            torch.library.opcheck(operators._call, (q, k, v, *rest))
+            torch.library.opcheck(operators.call, (q, k, v, *rest))
             backward = torch.ops.fa_tutorial.attention_backward_native.default
             torch.library.opcheck(backward, (do, q, k, v, o, lse, True, 0.2, ""))
 
@@ -70,7 +70,7 @@ class AutogradOnGpu(test_operators.Autograd):
         exact = reference.attention(q, k, v, do, False, 64**-0.5)
 
         def computes(*tensors: torch.Tensor) -> bool:
-            o = operators._at_once(*tensors, False, None, False, "", "")
+            o = operators.at_once(*tensors, False, None, False, "", "")
             if o is not None:
                 self.assertEqual(reference.complaint(exact, "o", o), "")
                 self.assertEqual(o.stride(), q.stride())
