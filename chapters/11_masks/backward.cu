@@ -103,6 +103,7 @@ void launch_gradients(const Args& a, cudaStream_t stream) {
       } else {
         launch_tiles<Rows>(kernel_of<Rows>(Step()), blocks_of_keys(a, Tile::Bc), stream, b, masks);
       }
+      launch_sink_gradients(a, a.seq_q, stream);
       b.scale *= a.dropout.scale;
       launch(convert_dq<Tile>, query_tiles, Tile::kThreads, 0, stream, b);
     });
@@ -184,6 +185,7 @@ void launch_deterministic(const Args& a, cudaStream_t stream) {
       launch_tiles<WithRows>(deterministic_gradients<WithRows>,
                              dim3(blocks, unsigned(a.batch * a.kv_heads) + Tile::kHeadsAhead), stream, b,
                              masks_of(a), key_lists, query_lists);
+      launch_sink_gradients(a, a.seq_q, stream);
     });
   };
   select<AllSizes>(a.dtype, a.head_dim, no_gaps, launch_of);

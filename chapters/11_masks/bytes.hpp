@@ -66,6 +66,20 @@ inline void add_slopes(Traffic& to, const MaskedShape& shape) {
     add(to, "alibi_slopes", {.read_bytes = 4 * shape.batch * shape.heads, .at_least = true});
 }
 
+/// Adds what kernels read of the sinks, once for each warp. Does nothing without sinks.
+inline void add_sinks(Traffic& to, const MaskedShape& shape, std::int64_t warps) {
+  if (shape.sinks) add(to, "sinks", {.read_bytes = 4 * warps});
+}
+
+/// Adds what sink_gradients() moves.
+inline void add_sink_gradients(Traffic& to, const MaskedShape& shape) {
+  if (!shape.sinks) return;
+  for (const char* name : {"lse", "delta"})
+    add(to, name, {.read_bytes = 4 * shape.batch * shape.heads * shape.seq_q});
+  add_sinks(to, shape, shape.heads * (kSinkThreads / 32));
+  add(to, "dsinks", {.write_bytes = 4 * shape.heads});
+}
+
 /// The bytes of the forward pass with these tiles. The masks are evaluated at least once for each partial
 /// tile, and once for each list.
 /// @param buffers  where lists are, if it has any
@@ -160,6 +174,7 @@ Traffic key_tile_traffic(const MaskedShape& shape, Finds finds, const ListBuffer
                              .counts = counts * Tile::kWarps};
     add_lists(traffic, buffers, lists, Of::rows(masks), tiles, reads);
   }
+  add_sink_gradients(traffic, shape);
   if (visited) *visited = tiles * heads_of_list;
   return traffic;
 }

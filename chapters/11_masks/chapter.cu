@@ -68,9 +68,9 @@ auto with_tiles_for(const Shape& shape, const F& f) {
   });
 }
 
-template <class Step>
-void launch_forward(const Args& a, cudaStream_t stream) {
-  using Mods = typename Step::Mods;
+/// @tparam Mods  those of the step, or the same with sinks
+template <class Step, class Mods>
+void launch_with_mods(const Args& a, cudaStream_t stream) {
   const Masks masks = masks_of(a);
   const Mods mods = bind<Mods>(a);
   const bool no_gaps = are_dense(a, {"k", "v"});
@@ -91,10 +91,26 @@ void launch_forward(const Args& a, cudaStream_t stream) {
   select<typename Step::Sizes>(a.dtype, a.head_dim, no_gaps, launch_of);
 }
 
+/// Whether a step takes sinks.
+template <class Step>
+constexpr bool kTakesSinks = Step::kFinds == Finds::kListed && !Step::Mods::kOnlyFullTiles;
+
+template <class Step>
+void launch_forward(const Args& a, cudaStream_t stream) {
+  using Mods = typename Step::Mods;
+  if constexpr (kTakesSinks<Step>) {
+    if (a.sinks) return launch_with_mods<Step, typename Mods::template With<WithSinks>>(a, stream);
+  }
+  launch_with_mods<Step, Mods>(a, stream);
+}
+
 template <class Step>
 Traffic traffic_of_forward(const Shape& shape) {
   return with_tiles_for<Step>(shape, [&]<class Tile>(std::type_identity<Tile>) {
-    return forward_traffic<Tile>(shape, Step::kFinds, lists_of<Step>());
+    Traffic traffic = forward_traffic<Tile>(shape, Step::kFinds, lists_of<Step>());
+    const std::int64_t blocks = shape.batch * shape.heads * tiles(shape.seq_q, Tile::Br);
+    add_sinks(traffic, shape, blocks * Tile::kWarps);
+    return traffic;
   });
 }
 
@@ -128,6 +144,11 @@ std::optional<Refusal> refuse_functions(const Shape& shape) {
     return Refusal::variant(option + " is given: this variant has none; --variant scores has");
   }
   return std::nullopt;
+}
+std::optional<Refusal> refuse_sinks(const Shape& shape) {
+  if (!shape.sinks) return std::nullopt;
+  return Refusal::variant(
+      "--sinks is given: this variant has none; compressed, deterministic, hopper, dropout and scores have");
 }
 /// Refuses whatever one of several functions refuses.
 template <std::optional<Refusal> (*... kRefuse)(const Shape&)>
@@ -220,20 +241,23 @@ Variant<MaskedAttention> step(const char* name, const char* summary, Refuse refu
 
 AnyChapter describe_chapter() {
   constexpr Refuse kMasks = refuse_any<refuse_dropout, refuse_functions>;
+  constexpr Refuse kMasksAlone = refuse_any<kMasks, refuse_sinks>;
   return Chapter<MaskedAttention>{
       .name = "11_masks",
       .title = "Masks: visit only the tiles that something sees",
       .variants = {
           step<MaskedEverywhere>("masked_everywhere",
-                                 "every key tile is visited, masks are evaluated for every score", kMasks),
-          step<SkipEmpty>("skip_empty", "tiles of which nothing is visible are not visited", kMasks),
+                                 "every key tile is visited, masks are evaluated for every score",
+                                 kMasksAlone),
+          step<SkipEmpty>("skip_empty", "tiles of which nothing is visible are not visited", kMasksAlone),
           step<ThreeKinds>("three_kinds",
-                           "no mask in full tiles; warps evaluate their sub-tiles of the others", kMasks),
+                           "no mask in full tiles; warps evaluate their sub-tiles of the others",
+                           kMasksAlone),
           step<Sparse<NoMods>>("compressed", "a kernel lists the tiles: partial ones, then full ones",
                                kMasks),
           step<Sparse<OnlyBlocks>>("block_sparse",
                                    "Algorithm 5: blocks of a pattern, and no mask for any score",
-                                   refuse_any<refuse_all_but_blocks, refuse_dropout, refuse_functions>),
+                                   refuse_any<refuse_all_but_blocks, kMasksAlone>),
           variant<AllSizes>("deterministic", "compressed; gradients without atomic additions",
                             kForward<Sparse<NoMods>>, deterministic_backward(), kMasks,
                             {.compute_capability = 80}, true),

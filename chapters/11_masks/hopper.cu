@@ -41,8 +41,11 @@ void launch_forward(const Args& a, cudaStream_t stream) {
     int* counter = a.buffer<int>("queue");
     FA_CUDA_CHECK(cudaMemsetAsync(counter, 0, sizeof(int), stream));
     const unsigned blocks = unsigned(std::min(multiprocessors(), ch09::query_tiles<Tile>(attention)));
-    launch(listed_attention<Tile>, blocks, Tile::kThreads, sizeof(ListedTilesMemory<Tile>), stream, attention,
-           ch09::tensor_maps<Tile>(attention, Tile::Br), masks_of(a), lists, counter);
+    const auto launch_with = [&]<class Sinks>(const Sinks& sinks) {
+      launch(listed_attention<Tile, Sinks>, blocks, Tile::kThreads, sizeof(ListedTilesMemory<Tile>), stream,
+             attention, ch09::tensor_maps<Tile>(attention, Tile::Br), masks_of(a), lists, counter, sinks);
+    };
+    a.sinks ? launch_with(sinks_of(a)) : launch_with(NoSinks());
   });
 }
 
@@ -78,6 +81,9 @@ Traffic traffic_of_forward(const Shape& shape) {
   add_lists(traffic, kKeyTiles, lists, rows, visited, reads);
   add_masks(traffic, masks, all_lists + query_tiles_read * heads_of_list,
             all_lists + partial * heads_of_list);
+  // A warp reads its head's sink for each query tile: each warp of the consumers, or the one of the producer.
+  const std::int64_t visits = query_tiles_read * heads_of_list;
+  add_sinks(traffic, shape, visits * 4 * Tile::kConsumers + query_tiles - visits);
   return traffic;
 }
 
@@ -117,6 +123,7 @@ void launch_backward(const Args& a, cudaStream_t stream) {
     launch(listed_gradients<Tile>, unsigned(lists.rows * b.batch * b.kv_heads), Tile::kThreads,
            sizeof(ListedKeyTileMemory<Tile>), stream, b, maps, masks_of(a), lists);
 
+    launch_sink_gradients(a, b.padded_queries, stream);
     const int query_tiles = b.padded_queries / Tile::Br;
     launch(ch10::convert_dq<Tile>, unsigned(query_tiles * heads), 128 * Tile::kConsumers, 0, stream, b,
            ch10::BlocksOfHeads{Divisor(query_tiles), Divisor(b.heads)});
@@ -168,6 +175,7 @@ Traffic traffic_of_backward(const Shape& shape) {
   const ListReads reads = {.listed = 0, .tiles = tiles, .counts = 2 * counts};
   add_lists(traffic, kQueryTiles, lists, rows, listed, reads);
   add_masks(traffic, masks, all_lists + blocks, all_lists + partial * heads_of_list);
+  add_sink_gradients(traffic, shape);
   return traffic;
 }
 

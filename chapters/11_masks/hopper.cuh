@@ -8,7 +8,7 @@
 ///   block   Tile::kThreads: a producer warpgroup, and Tile::kConsumers for 64 queries each
 ///   shared  ListedTilesMemory<Tile>
 ///   HBM     reads the list of each query tile; if it names any tile, Q, and the keys and values of all that
-///           it names; what masks read for partial tiles; writes O and LSE
+///           it names; what masks read for partial tiles, and the sink; writes O and LSE
 #pragma once
 
 #include <cuda_runtime.h>
@@ -31,6 +31,8 @@
 #include "device/tile.cuh"
 #include "hopper_masks.cuh"
 #include "mask_mod.cuh"
+#include "mods.cuh"
+#include "sinks.cuh"
 
 namespace fa::ch11::hopper {
 
@@ -104,20 +106,23 @@ __device__ __forceinline__ void produce_listed(const Attention<typename Tile::T>
   producer.end();
 }
 
-/// The second warp of the producer warpgroup: O = 0 and LSE = -inf for query tiles that see nothing.
-template <class Tile>
+/// The second warp of the producer warpgroup: O = 0 and LSE = -inf, or the sink, for query tiles that see
+/// nothing.
+template <class Tile, class Sinks>
 __device__ __forceinline__ void store_what_sees_nothing(const Attention<typename Tile::T>& a,
-                                                        const Masks& masks, const BlockMask& block_mask) {
+                                                        const Masks& masks, const BlockMask& block_mask,
+                                                        const Sinks& sinks) {
   const int lane = threadIdx.x % 32, chunks = a.head_dim / 8;  // of a row: 16 bytes each
   for (int n = blockIdx.x; n < query_tiles<Tile>(a); n += gridDim.x) {
     const QueryTile tile = listed_query_tile<Tile>(n, a);
     if (ListEntries(block_mask, masks, tile.head, tile.first_query / Tile::Br).count > 0) continue;
     const HeadRows<typename Tile::T> o = a.o_rows(tile.head);
+    const float lse = sinks.logit(tile.head);
     for (int row = 0; row < Tile::Br && tile.first_query + row < a.seq_q; ++row) {
       const int query = tile.first_query + row;
       for (int chunk = lane; chunk < chunks; chunk += 32)
         store_float4(reinterpret_cast<float*>(o[query] + 8 * chunk), {0.0f, 0.0f, 0.0f, 0.0f});
-      if (lane == 0) a.lse[std::size_t(tile.head) * a.seq_q + query] = -INFINITY;
+      if (lane == 0) a.lse[std::size_t(tile.head) * a.seq_q + query] = lse;
     }
   }
 }
@@ -180,12 +185,39 @@ __device__ __forceinline__ void partial_step_in_turn(ch09::Consumer<Tile>& consu
   pack_p<Tile>(consumer.rP, consumer.rS);
 }
 
+/// finish_rows() of a query tile, without sinks and with them. The last P V is in flight: instead of O, the
+/// correction multiplies what O is divided by.
+template <class Tile>
+__device__ __forceinline__ void finish_rows(ch09::Consumer<Tile>& consumer, const NoSinks&, float) {
+  consumer.finish_rows();
+}
+template <class Tile>
+__device__ __forceinline__ void finish_rows(ch09::Consumer<Tile>& consumer, const WithSinks&, float sink) {
+  float correction[2];
+#pragma unroll
+  for (int row = 0; row < 2; ++row)
+    correction[row] = join_sink(consumer.state.m[row], consumer.state.l[row], sink);
+  consumer.finish_rows();
+#pragma unroll
+  for (int row = 0; row < 2; ++row) consumer.inv_l[row] *= correction[row];
+}
+
+/// The scores of a head, and its sink, for rows that are computed again.
+template <class T>
+struct PairsAndSink : MaskedPairs<T> {
+  float exponent_of_sink;
+  __device__ __forceinline__ float sink() const { return exponent_of_sink; }
+};
+template <class T>
+PairsAndSink(const MaskedPairs<T>&, float) -> PairsAndSink<T>;
+
 /// Partial tiles in a loop with masks, then full ones in the loop of chapter 09. As there, the first Q K^T of
 /// the next query tile is issued with the last P V of this one.
-template <class Tile>
+/// @tparam Sinks  NoSinks or WithSinks
+template <class Tile, class Sinks>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     listed_attention(Attention<typename Tile::T> a, const __grid_constant__ ch09::TensorMaps maps,
-                     Masks masks, BlockMask block_mask, int* counter) {
+                     Masks masks, BlockMask block_mask, int* counter, Sinks sinks) {
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& s = *reinterpret_cast<ListedTilesMemory<Tile>*>(smem);
   static_assert(Tile::kQueryBuffers == 2);
@@ -194,7 +226,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   if (warpgroup == 0) {
     ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
     if (threadIdx.x / 32 == 0 && ptx::elect_sync()) produce_listed(a, maps, masks, block_mask, s, counter);
-    if (threadIdx.x / 32 == 1) store_what_sees_nothing<Tile>(a, masks, block_mask);
+    if (threadIdx.x / 32 == 1) store_what_sees_nothing<Tile>(a, masks, block_mask, sinks);
   } else {
     ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
     ch09::Consumer<Tile> consumer(a, s.tiles, warpgroup - 1);
@@ -212,6 +244,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     while (true) {
       const ListedCounts counts = s.counts[consumer.q.stage];
       const int key_tile = s.key_tile[consumer.k.stage];
+      const float sink = sinks.exponent(tile.head);  // early: nothing waits for it at the end
       __syncwarp();  // all lanes have read it: the producer may write the next one
       ptx::wgmma_wait<0>(consumer.rS);
       consumer.reset();
@@ -246,10 +279,11 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
                      more ? consumer.k_tile() : consumer.first_k);
       ptx::wgmma_commit();
       turn.pass();
-      consumer.finish_rows();
+      finish_rows(consumer, sinks, sink);
       ptx::wgmma_wait<1>(consumer.rO);
       consumer.v.release(s.tiles.v_ring);
-      consumer.store(maps, tile, MaskedPairs<typename Tile::T>(a, masks, tile.head));
+      const MaskedPairs<typename Tile::T> pairs(a, masks, tile.head);
+      consumer.store(maps, tile, PairsAndSink{pairs, sink});
       consumer.q.release(s.tiles.q_ring);
       tile = next_tile;
       if (!more) break;

@@ -24,6 +24,7 @@
 #include "mask_mod.cuh"
 #include "mods.cuh"
 #include "score_mod.cuh"
+#include "sinks.cuh"
 
 namespace fa::ch11 {
 
@@ -90,6 +91,9 @@ Pass deterministic_backward();
 Pass hopper_forward();
 Pass hopper_backward();
 
+/// Threads of a block of sink_gradients().
+inline constexpr int kSinkThreads = 1024;
+
 // --- a problem's masks and mods ----------------------------------------------------------------------------
 
 inline int log2_of(std::int64_t power_of_two) {
@@ -113,10 +117,12 @@ inline Masks masks_of(const Args& a) {
           .log2_size_of_blocks = log2_of(a.size_of_blocks)};
 }
 
+inline WithSinks sinks_of(const Args& a) { return {.sinks = a.sinks, .heads = a.heads}; }
+
 /// The mods of a kernel for a problem.
 template <class Mods>
 Mods bind(const Args& a) {
-  Mods mods = {.score_mods = {}, .dropout = {a.dropout}};
+  Mods mods = {.score_mods = {}, .dropout = {a.dropout}, .sinks = {}};
   if constexpr (std::is_same_v<decltype(mods.score_mods), ScoreMods>) {
     mods.score_mods = {.heads = a.heads,
                        .shift = a.seq_k - a.seq_q,
@@ -124,6 +130,7 @@ Mods bind(const Args& a) {
                        .alibi = a.alibi,
                        .slopes = a.alibi_slopes};
   }
+  if constexpr (std::is_same_v<decltype(mods.sinks), WithSinks>) mods.sinks = sinks_of(a);
   return mods;
 }
 
@@ -141,6 +148,15 @@ inline Masks masks_of(const Shape& shape) {
           .blocks = blocks ? blocks->blocks.data() : nullptr,
           .heads_of_blocks = blocks ? int(blocks->heads) : 1,
           .log2_size_of_blocks = blocks ? log2_of(blocks->size) : 6};
+}
+
+/// Enqueues the kernel for the gradients of sinks, after those that write D. Does nothing without sinks.
+/// @param rows_of_delta  of each head
+inline void launch_sink_gradients(const Args& a, int rows_of_delta, cudaStream_t stream) {
+  if (!a.sinks) return;
+  launch(sink_gradients<kSinkThreads>, unsigned(a.heads), kSinkThreads, 0, stream, sinks_of(a),
+         a.buffer<const float>("lse"), a.buffer<const float>("delta"), a.buffer<float>("dsinks"), a.batch,
+         a.seq_q, rows_of_delta);
 }
 
 // --- the lists of tiles ------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
 /// @file
 /// What sparse_attention() and sparse_gradients() do to scores and to P, besides masks: here, nothing.
-/// score_mod.cuh has functions of scores, dropped.cuh dropout.
+/// score_mod.cuh has functions of scores, dropped.cuh dropout, sinks.cuh sinks.
 #pragma once
 
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <tuple>
 #include <type_traits>
 
@@ -55,6 +56,14 @@ struct NoDropout {
   __device__ __forceinline__ float factor(int, int, int) const { return 1.0f; }
 };
 
+/// The softmax of a row has the scores of its keys, and nothing else.
+struct NoSinks {
+  __device__ __forceinline__ static constexpr float logit(int) { return -INFINITY; }
+  __device__ __forceinline__ static constexpr float exponent(int) { return -INFINITY; }
+  template <class Tile>
+  __device__ __forceinline__ void join(ch07::Accumulators<Tile>&, int) const {}
+};
+
 /// Without dropout, P V is that of chapter 07.
 template <class Tile>
 __device__ __forceinline__ void multiply_pv(ch07::Accumulators<Tile>& acc, const ch07::Scores<Tile>& rS,
@@ -64,15 +73,18 @@ __device__ __forceinline__ void multiply_pv(ch07::Accumulators<Tile>& acc, const
 
 /// The mods of a kernel, passed to it by value.
 /// @tparam ScoreMods_  NoScoreMods or ScoreMods    @tparam Dropout_  NoDropout or WithDropout
-/// @tparam kFullTiles  whether all tiles of the lists are full
-template <class ScoreMods_, class Dropout_, bool kFullTiles = false>
+/// @tparam kFullTiles  whether all tiles of the lists are full   @tparam Sinks_  NoSinks or WithSinks
+template <class ScoreMods_, class Dropout_, bool kFullTiles = false, class Sinks_ = NoSinks>
 struct Mods {
+  template <class Others>
+  using With = Mods<ScoreMods_, Dropout_, kFullTiles, Others>;  ///< the same with these sinks
   static constexpr bool kOnlyFullTiles = kFullTiles;
   /// Whether blocks take the rows with the longest lists first. With dropout, the order of chapter 07: the
   /// other one takes registers, and at head_dim 128 the kernel then spills 76 bytes instead of 8.
   static constexpr bool kLongestFirst = std::is_same_v<Dropout_, NoDropout>;
   ScoreMods_ score_mods;
   Dropout_ dropout;
+  Sinks_ sinks;
 };
 using NoMods = Mods<NoScoreMods, NoDropout>;
 /// For a pattern of blocks, and lengths that are multiples of its blocks: a tile is a block or a part of one.

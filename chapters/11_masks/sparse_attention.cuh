@@ -259,6 +259,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     tile = next;
   }
   draw.scale(acc);
+  mods.sinks.join(acc, block.head);
   store<Tile>(acc, block, sQ + block.warp_row * d, MarkedRows());
 }
 
@@ -275,6 +276,7 @@ struct ModifiedPairs : MaskedPairs<T> {
   __device__ __forceinline__ float kept(int query, int key) const {
     return mods.dropout.factor(this->head, query, key);
   }
+  __device__ __forceinline__ float sink() const { return mods.sinks.exponent(this->head); }
 };
 
 /// Computes the rows again that a kernel has marked in LSE instead of repairing them itself: at the end of

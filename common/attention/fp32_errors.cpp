@@ -29,8 +29,8 @@ double error_of_sum(std::int64_t count, double sum, double of_sizes) {
 
 /// By row of scores, what errors in it change: Euclidean norms over the elements of an output.
 struct ErrorsOfRows {
-  explicit ErrorsOfRows(std::size_t rows) : o(rows), lse(rows), dq(rows), dk(rows), dv(rows) {}
-  std::vector<double> o, lse, dq, dk, dv;
+  explicit ErrorsOfRows(std::size_t rows) : o(rows), lse(rows), dq(rows), dk(rows), dv(rows), dsinks(rows) {}
+  std::vector<double> o, lse, dq, dk, dv, dsinks;
 };
 
 /// A row of scores.
@@ -57,8 +57,13 @@ class Row {
     // Tensor cores round towards zero, and then all errors of a row have the same sign: LSE is off by their
     // mean. It does not change P, only the errors that differ do.
     const Array of_p = log_p_.exp() * e_;
-    error_of_lse_ = kFarthest * of_p.sum();
-    independent_ = of_p.matrix().norm();
+    const double sink = scores.sink(head);
+    if (sink > -INFINITY) {
+      p_of_sink_ = std::exp(sink - lse);
+      e_of_sink_ = kHalfUnit * std::abs(sink);
+    }
+    error_of_lse_ = kFarthest * (of_p.sum() + p_of_sink_ * e_of_sink_);
+    independent_ = std::hypot(of_p.matrix().norm(), p_of_sink_ * e_of_sink_);
   }
 
   double error_of_lse() const { return error_of_lse_; }
@@ -67,7 +72,8 @@ class Row {
   /// farthest of them.
   template <class RowOfO>
   double error_of_o(const Matrix& v, const RowOfO& o) const {
-    double sum = 0, farthest = 0;
+    double farthest = p_of_sink_ > 0 ? o.squaredNorm() : 0;  // the value of a sink is 0
+    double sum = std::pow(of_sink(), 2) * farthest;
     for (Eigen::Index key = 0; key < log_p_.size(); ++key) {
       if (log_p_[key] == -INFINITY) continue;
       const double distance = (kept_[key] * v.row(key) - o).squaredNorm();
@@ -81,7 +87,7 @@ class Row {
   template <class RowOfQ, class RowOfDo, class RowOfO, class Dp>
   void errors_of_gradients(double scale, const RowOfQ& q, const Matrix& k, const RowOfDo& d_o,
                            const RowOfO& o, const Dp& dp, const Dp& sizes_of_dp, double& dq, double& dk,
-                           double& dv) const {
+                           double& dv, double& dsinks) const {
     const std::int64_t cols = d_o.size();
     const double d = d_o.dot(o);
     const Array p = log_p_.exp();
@@ -101,6 +107,7 @@ class Row {
                            of_d * of_d * (weights.matrix().transpose() * k).squaredNorm());
     dk = scale * q.norm() * (of_ds + weights * of_d).matrix().norm();
     dv = d_o.norm() * (errors * kept_).matrix().norm();
+    dsinks = of_sink() * std::abs(d) + p_of_sink_ * of_d;
   }
 
  private:
@@ -109,12 +116,17 @@ class Row {
     const double e = std::hypot(e_[key], independent_);
     return std::min(1.0, e * std::exp(log_p_[key] + kFarthest * e));
   }
+  double of_sink() const {
+    const double e = std::hypot(e_of_sink_, independent_);
+    return std::min(1.0, e * p_of_sink_ * std::exp(kFarthest * e));
+  }
 
   Array log_p_;  ///< -inf for a key that is not seen
   Array e_;      ///< the error of its score
   Array kept_, derivative_;
   double error_of_lse_ = 0,
          independent_ = 0;  ///< the largest one, and the error of the sum if errors are independent
+  double p_of_sink_ = 0, e_of_sink_ = 0;
 };
 
 ErrorsOfRows errors_of_rows(const AttentionShape& shape, const Scores& scores, const TensorMap& inputs,
@@ -159,7 +171,7 @@ ErrorsOfRows errors_of_rows(const AttentionShape& shape, const Scores& scores, c
       } else {
         row.errors_of_gradients(scale, q_rows.row(query), k_rows, do_rows.row(query), o_rows.row(query),
                                 dp.row(query), sizes_of_dp.row(query), errors.dq[at], errors.dk[at],
-                                errors.dv[at]);
+                                errors.dv[at], errors.dsinks[at]);
       }
     }
   };
@@ -195,6 +207,7 @@ Scores Scores::of(const AttentionShape& shape) {
       .score = [](double product, std::int64_t, std::int64_t, std::int64_t) { return product; },
       .derivative = [](double) { return 1.0; },
       .kept = [](std::int64_t, std::int64_t, std::int64_t) { return 1.0; },
+      .sink = [](std::int64_t) { return -INFINITY; },
   };
 }
 
@@ -221,6 +234,7 @@ void widen_for_fp32(const AttentionShape& shape, const Scores& scores, const Ten
   widen("dq", errors.dq, rows);
   widen("dk", errors.dk, kv_heads);
   widen("dv", errors.dv, kv_heads);
+  widen("dsinks", errors.dsinks, 1);
 }
 
 void accept_nan_of_hidden_keys(const AttentionShape& shape, const TensorMap& inputs, Tolerances& limits) {

@@ -18,7 +18,8 @@ struct Scores {
   std::function<double(double product, std::int64_t head, std::int64_t query, std::int64_t key)> score;
   std::function<double(double product)> derivative;  ///< of the score
   std::function<double(std::int64_t head, std::int64_t query, std::int64_t key)>
-      kept;  ///< what dropout multiplies an element of P by
+      kept;                                       ///< what dropout multiplies an element of P by
+  std::function<double(std::int64_t head)> sink;  ///< one more logit of each row; -inf: none
 
   /// Those of a dense problem: the score is the product, and nothing is dropped.
   static Scores of(const AttentionShape& shape);

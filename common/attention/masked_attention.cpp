@@ -96,6 +96,10 @@ double MaskedShape::score(double product, std::int64_t head, std::int64_t query,
   return has_alibi() ? capped - slope(head) * double(std::abs(key - (query + seq_k - seq_q))) : capped;
 }
 
+double MaskedShape::sink(std::int64_t head) const {
+  return sinks ? (*sinks)[std::size_t(head_of_batch(head))] : -std::numeric_limits<double>::infinity();
+}
+
 std::int64_t MaskedShape::reach() const {
   const std::int64_t farther = seq_q + seq_k;
   return std::min(window.value_or(farther), farther);
@@ -109,11 +113,18 @@ double MaskedShape::score_derivative(double product) const {
 
 namespace {
 
+/// Whether there are gradients of sinks. They are sums over all batches: a part of a problem has none.
+bool has_dsinks(const MaskedShape& shape) {
+  return shape.backward && shape.sinks && shape.part_of_whole.empty();
+}
+
 constexpr double kLeastDropout = 0.002,
                  kMostDropout = 0.998;  // Dropout rounds to multiples of 1 / 256: drops and keeps some
 constexpr double kMostSlope = 1e4;      // times a distance, finite in fp32
 constexpr double kLeastSoftcap = 1e-6,
                  kMostSoftcap = 1e6;  // s / softcap and its multiples are normal in fp32
+
+constexpr float kLargestSink = 1e30f;  // its exponent of 2 is finite in fp32
 
 /// @param option  of the documents    @param tokens  the queries or the keys
 std::optional<Refusal> refuse_numbers(const std::string& option, const std::vector<std::int32_t>& documents,
@@ -156,6 +167,20 @@ std::optional<Refusal> refuse_slopes(const MaskedShape& shape) {
     if (!(std::abs(slope) <= kMostSlope))  // nor NaN
       return Refusal::problem(fmt::format("--alibi-slopes: {} is given, must be from -{:.0f} to {:.0f}",
                                           slope, kMostSlope, kMostSlope));
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> refuse_sinks(const MaskedShape& shape) {
+  const std::vector<float>& sinks = *shape.sinks;
+  const std::int64_t heads = shape.part_of_whole.empty() ? shape.heads : shape.heads_of_whole;
+  if (std::int64_t(sinks.size()) != heads)
+    return Refusal::problem(fmt::format("--sinks: has {} numbers, must have {}", sinks.size(), heads));
+  for (std::size_t head = 0; head < sinks.size(); ++head) {
+    if (!(std::abs(sinks[head]) <= kLargestSink || sinks[head] == -INFINITY)) {
+      return Refusal::problem(fmt::format("--sinks: number {} is {}: must be from {} to {}, or -inf for none",
+                                          head, sinks[head], -kLargestSink, kLargestSink));
+    }
   }
   return std::nullopt;
 }
@@ -233,6 +258,9 @@ std::optional<Refusal> MaskedAttention::refuse(const Shape& shape) {
   if (shape.key_lengths) {
     if (auto reason = refuse_key_lengths(shape, *shape.key_lengths)) return reason;
   }
+  if (shape.sinks) {
+    if (auto reason = refuse_sinks(shape)) return reason;
+  }
   return shape.block_mask ? refuse_block_mask(shape) : std::nullopt;
 }
 
@@ -249,11 +277,15 @@ std::vector<TensorSpec> MaskedAttention::inputs(const Shape& shape) {
     specs.push_back(
         {.name = "block_mask", .shape = {mask->heads, mask->rows, mask->cols}, .dtype = DType::kUint8});
   }
+  if (shape.sinks) specs.push_back({.name = "sinks", .shape = {std::int64_t(shape.sinks->size())}});
   return specs;
 }
 
 std::vector<TensorSpec> MaskedAttention::outputs(const Shape& shape) {
-  return shape.backward ? AttentionBackward::outputs(shape) : AttentionForward::outputs(shape);
+  if (!shape.backward) return AttentionForward::outputs(shape);
+  std::vector<TensorSpec> specs = AttentionBackward::outputs(shape);
+  if (has_dsinks(shape)) specs.push_back({.name = "dsinks", .shape = {shape.heads}});
+  return specs;
 }
 
 TensorMap MaskedAttention::masks(const Shape& shape) {
@@ -267,6 +299,7 @@ TensorMap MaskedAttention::masks(const Shape& shape) {
   if (shape.key_lengths) add("key_lengths", {shape.batch}, *shape.key_lengths);
   if (const BlockPattern* mask = shape.block_mask.get())
     add("block_mask", {mask->heads, mask->rows, mask->cols}, mask->blocks);
+  if (shape.sinks) add("sinks", {std::int64_t(shape.sinks->size())}, *shape.sinks);
   return tensors;
 }
 
@@ -292,7 +325,8 @@ MaskedAttention::Args MaskedAttention::bind(const Shape& shape, const std::map<s
           Dropout::of(shape.dropout, shape.dropout_seed),
           float(shape.softcap.value_or(std::numeric_limits<double>::infinity())),
           shape.has_alibi(),
-          dense.buffer_or_null<const float>("alibi_slopes")};
+          dense.buffer_or_null<const float>("alibi_slopes"),
+          dense.buffer_or_null<const float>("sinks")};
 }
 
 Reference MaskedAttention::reference(const Shape& shape, const TensorMap& inputs) {
@@ -318,10 +352,11 @@ Excerpt<MaskedShape> MaskedAttention::ends(const Shape& shape) {
   }
   const auto cut = [cut_dense = dense.cut, part](const TensorMap& tensors) {
     TensorMap of_attention = tensors;
-    for (const char* mask : {"documents", "key_documents", "key_lengths", "block_mask", "alibi_slopes"})
+    for (const char* mask :
+         {"documents", "key_documents", "key_lengths", "block_mask", "alibi_slopes", "sinks", "dsinks"})
       of_attention.erase(mask);
     TensorMap parts = cut_dense(of_attention);
-    if (of_attention.size() < tensors.size()) parts.merge(masks(part));
+    if (tensors.contains("q")) parts.merge(masks(part));
     return parts;
   };
   return {.shape = part, .cut = cut};
@@ -329,11 +364,13 @@ Excerpt<MaskedShape> MaskedAttention::ends(const Shape& shape) {
 
 namespace {
 
-/// Whether a query sees several keys. If not, P is 1 whatever Q and K are: dQ and dK are 0.
+/// Whether a row has several terms: keys, or one and a sink. If not, P is 1 whatever Q and K are: dQ and dK
+/// are 0.
 bool has_softmax(const MaskedShape& shape) {
+  const std::int64_t most_without = shape.sinks ? 0 : 1;
   for (std::int64_t head = 0; head < shape.batch * shape.heads; ++head) {
     for (std::int64_t query = 0; query < shape.seq_q; ++query) {
-      if (count_of(shape.seen_keys(head, query, {0, shape.seq_k})) > 1) return true;
+      if (count_of(shape.seen_keys(head, query, {0, shape.seq_k})) > most_without) return true;
     }
   }
   return false;
@@ -343,11 +380,18 @@ bool has_softmax(const MaskedShape& shape) {
 
 Tolerances MaskedAttention::tolerances(const Shape& shape) {
   if (!shape.backward) return AttentionForward::tolerances(shape);
-  if (has_softmax(shape)) return AttentionBackward::tolerances(shape);
+  if (has_softmax(shape)) {
+    AttentionShape several = shape;  // terms of the softmax, if not keys
+    several.seq_k = std::max<std::int64_t>(shape.seq_k, 2);
+    Tolerances limits = AttentionBackward::tolerances(several);
+    if (has_dsinks(shape)) limits.emplace("dsinks", limits.at("dv"));
+    return limits;
+  }
   AttentionShape one_key = shape;
   one_key.seq_k = 1;
   Tolerances limits = AttentionBackward::tolerances(one_key);
   for (const char* name : {"dq", "dk"}) limits.at(name).limit *= 1 / (1 - shape.dropout);  // as dP and D
+  if (has_dsinks(shape)) limits.emplace("dsinks", Tolerance{Measure::kMaxAbs, 0});  // no row has a value
   return limits;
 }
 
@@ -357,7 +401,9 @@ namespace {
 void widen_for_rounded_o(const MaskedShape& shape, const TensorMap& inputs, const Reference& expected,
                          Tolerances& limits) {
   const ErrorsOfGradients errors = errors_from_rounding_o(shape, inputs);
-  for (const auto& [name, error] : {std::pair{"dq", errors.dq}, {"dk", errors.dk}}) {
+  for (const auto& [name, error] :
+       {std::pair{"dq", errors.dq}, {"dk", errors.dk}, {"dsinks", errors.dsinks}}) {
+    if (!expected.contains(name)) continue;
     const std::vector<double>& gradient = expected.at(name);
     const double norm =
         std::sqrt(std::inner_product(gradient.begin(), gradient.end(), gradient.begin(), 0.0));
@@ -365,6 +411,17 @@ void widen_for_rounded_o(const MaskedShape& shape, const TensorMap& inputs, cons
   }
   if (Tolerance& of_zeros = limits.at("dq"); of_zeros.measure == Measure::kMaxAbs)
     of_zeros.limit = std::max(of_zeros.limit, errors.row_of_dq);
+}
+
+/// Accepts NaN in the gradients of sinks whose heads may have NaN in another gradient.
+void accept_nan_of_sinks(const MaskedShape& shape, Tolerances& limits) {
+  if (!limits.contains("dsinks")) return;
+  std::vector<bool>& accepted = limits.at("dsinks").nan_in_part;
+  accepted.assign(std::size_t(shape.kv_heads), false);
+  const std::vector<bool>& of_dq = limits.at("dq").nan_in_part;  // by batch and head
+  for (std::size_t head = 0; head < of_dq.size(); ++head) {
+    if (of_dq[head]) accepted[head % accepted.size()] = true;
+  }
 }
 
 Scores scores_of(const MaskedShape& shape) {
@@ -378,6 +435,7 @@ Scores scores_of(const MaskedShape& shape) {
         if (dropout.kept == Dropout::kOf) return 1;
         return shape.keeps(head, query, key) ? double(Dropout::kOf) / dropout.kept : 0;
       },
+      .sink = [shape](auto head) { return shape.sink(head); },
   };
 }
 
@@ -392,6 +450,7 @@ Tolerances MaskedAttention::tolerances(const Shape& shape, const TensorMap& inpu
   widen_for_fp32(shape, scores_of(shape), inputs, shape.backward ? reference(forward, inputs) : expected,
                  expected, limits);
   accept_nan_of_hidden_keys(shape, inputs, limits);
+  accept_nan_of_sinks(shape, limits);
   return limits;
 }
 
@@ -399,6 +458,7 @@ std::string MaskedAttention::describe_inputs(const Shape& shape, const TensorMap
                                              const std::string& output,
                                              const std::vector<std::int64_t>& index) {
   if (output == "dk" || output == "dv") return describe_key(shape, index);
+  if (output == "dsinks") return fmt::format("the sink is {:.4g}", shape.sink(index.at(0)));
   constexpr std::int64_t kMostShown = 4;
   const std::int64_t head = index.at(0) * shape.heads + index.at(1), query = index.at(2), d = shape.head_dim;
   const std::vector<KeyRange> keys = shape.seen_keys(head, query, {0, shape.seq_k});

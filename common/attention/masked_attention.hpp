@@ -58,9 +58,12 @@ struct MaskedShape : AttentionShape {
   bool alibi = false;
   /// [heads]: what ALiBi takes for each key of distance instead.
   std::shared_ptr<const std::vector<float>> alibi_slopes = nullptr;
+  /// [heads]: the sink of each query head, one more logit in the softmax of its rows, without a value
+  /// (gpt-oss). -inf is none.
+  std::shared_ptr<const std::vector<float>> sinks = nullptr;
   /// If this is a part of a larger problem, as ends() makes it: that problem's number of heads per batch, and
-  /// which of its heads, counted through all batches, are those of this one. Blocks, dropout and ALiBi depend
-  /// on these numbers.
+  /// which of its heads, counted through all batches, are those of this one. Blocks, dropout, ALiBi and sinks
+  /// depend on these numbers.
   std::int64_t heads_of_whole = 0;
   std::vector<std::int64_t> part_of_whole = {};
 
@@ -91,6 +94,8 @@ struct MaskedShape : AttentionShape {
   std::int64_t head_in_whole(std::int64_t head) const;
   /// The same, counted in its batch.
   std::int64_t head_of_batch(std::int64_t head) const;
+  /// The sink of a head; -inf if there is none.
+  double sink(std::int64_t head) const;
 };
 
 /// O and LSE, or with `backward` the gradients dQ, dK and dV.
@@ -101,10 +106,17 @@ struct MaskedShape : AttentionShape {
 ///   dV = (P o Z)^T dO    dP = (dO V^T) o Z      dS = P o (dP - D) o score'
 ///   dQ = scale * dS K    dK = scale * dS^T Q
 ///
+/// With sinks, the sum of row i of head h has one more term, exp(sinks[h]), and a
+/// backward pass has one more gradient, fp32 [heads]:
+///
+///   LSE = log(exp(sinks[h]) + sum exp(score))    dsinks[h] = -sum over batches and rows of
+///                                                            exp(sinks[h] - LSE) D
+///
 /// Masks are inputs as well, because kernels read them: documents int32 [seq_q], key_documents int32 [seq_k],
-/// key_lengths int32 [batch], block_mask uint8 [heads or 1, rows, cols], and so is alibi_slopes fp32 [heads].
-/// A query that sees no key has O = 0, LSE = -inf and zero gradients; a key that no query sees has zero
-/// gradients. Dropout changes neither l nor LSE. attention/problem.hpp describes the members.
+/// key_lengths int32 [batch], block_mask uint8 [heads or 1, rows, cols], and so are alibi_slopes and sinks,
+/// fp32 [heads]. A query that sees no key has O = 0, LSE = -inf (or its sink) and zero gradients; a key that
+/// no query sees has zero gradients. Dropout changes neither l nor LSE. attention/problem.hpp describes the
+/// members.
 struct MaskedAttention {
   using Shape = MaskedShape;
 
@@ -120,6 +132,7 @@ struct MaskedAttention {
     float softcap;  ///< infinity: none
     bool alibi;
     const float* alibi_slopes;  ///< null: those of Press et al.
+    const float* sinks;         ///< null: none
   };
 
   static constexpr std::string_view kName = "masked_attention";

@@ -93,7 +93,14 @@ class Masked {
         }
       }
     });
-    return {{"dq", std::move(dq)}, {"dk", std::move(dk)}, {"dv", std::move(dv)}};
+    Reference gradients = {{"dq", std::move(dq)}, {"dk", std::move(dk)}, {"dv", std::move(dv)}};
+    if (shape_.sinks && shape_.part_of_whole.empty()) {
+      std::vector<double>& dsinks = gradients["dsinks"];
+      dsinks.assign(std::size_t(shape_.heads), 0.0);
+      for (std::size_t row = 0; row < lse_.size(); ++row)
+        dsinks[std::size_t(head_of_row(row) % shape_.heads)] += formulas_.dsink(p_of_sink(row), d_[row]);
+    }
+    return gradients;
   }
 
   /// An error e of D in a row changes its dQ by -scale * e * sum_j P_j s'_j k_j, and dK_j by -scale * e * P_j
@@ -103,6 +110,9 @@ class Masked {
     const double half_a_unit = shape_.dtype == DType::kFloat16 ? 0x1p-11 : 0x1p-8;
     formulas_.ds = [](double p, double, double, double) { return p; };
     std::vector<double> squares_of_dq(lse_.size(), 0.0), squares_of_dk(lse_.size(), 0.0);  // by query
+    double squares_of_dsinks = 0;
+    for (std::size_t row = 0; row < lse_.size(); ++row)
+      squares_of_dsinks += std::pow(half_a_unit * p_of_sink(row) * d_norm_[row], 2);
     for_each_block_of_queries([&](const Queries& queries) {
       Matrix sum_of_k = Matrix::Zero(queries.count, shape_.head_dim);
       Eigen::VectorXd squares_of_p = Eigen::VectorXd::Zero(queries.count);
@@ -120,7 +130,8 @@ class Masked {
     });
     return {.dq = std::sqrt(std::accumulate(squares_of_dq.begin(), squares_of_dq.end(), 0.0)),
             .dk = std::sqrt(std::accumulate(squares_of_dk.begin(), squares_of_dk.end(), 0.0)),
-            .row_of_dq = std::sqrt(*std::max_element(squares_of_dq.begin(), squares_of_dq.end()))};
+            .row_of_dq = std::sqrt(*std::max_element(squares_of_dq.begin(), squares_of_dq.end())),
+            .dsinks = 4 * std::sqrt(squares_of_dsinks)};
   }
 
  private:
@@ -199,6 +210,18 @@ class Masked {
                            : shape_.score(product, head, query, key);
   }
 
+  /// The logit that rows of a head have besides those of the keys; -inf: none.
+  double sink(std::int64_t head) const {
+    const double given = shape_.sink(head);
+    return formulas_.sink ? formulas_.sink(given, head) : given;
+  }
+  std::int64_t head_of_row(std::size_t row) const { return std::int64_t(row) / shape_.seq_q; }
+  /// Its probability in a row, after prepare_backward().
+  double p_of_sink(std::size_t row) const {
+    const double logit = sink(head_of_row(row));
+    return logit == -kInf || lse_[row] == -kInf ? 0 : std::exp(logit - lse_[row]);
+  }
+
   /// What dropout multiplies an element of P by.
   double z(std::int64_t head, std::int64_t query, std::int64_t key) const {
     if (dropout_.kept == Dropout::kOf) return 1;
@@ -210,15 +233,19 @@ class Masked {
   void attend(const Queries& queries, std::vector<double>& o, std::vector<double>& lse) const {
     const Seen seen = seen_by(queries, {0, keys_});
     const KeyRange all = all_of(seen);
-    if (all.end == 0) return;
+    const double sink = this->sink(queries.head);
+    if (all.end == 0) {
+      if (formulas_.sink_in_lse) std::fill_n(lse.begin() + row_of(queries), queries.count, sink);
+      return;
+    }
     Matrix s = shape_.logit_scale() * (query_rows(q_, queries) * key_rows(k_, queries.head, all).transpose());
     const Matrix v_rows = key_rows(v_, queries.head, all);
     for (std::int64_t query = 0; query < queries.count; ++query) {
       const std::int64_t row = row_of(queries) + query;
       Eigen::Map<Eigen::RowVectorXd> o_row(o.data() + row * shape_.head_dim, shape_.head_dim);
       double& lse_of_row = lse[std::size_t(row)];
-      double max = -kInf;
-      bool is_number = true;
+      double max = sink;
+      bool is_number = !std::isnan(sink) && sink < kInf;
       const auto for_seen = [&](auto body) {
         for (const KeyRange& keys : seen[std::size_t(query)]) {
           for (std::int64_t key = keys.first; key < keys.end; ++key) body(s(query, key - all.first), key);
@@ -244,8 +271,10 @@ class Masked {
         const std::int64_t first = keys.first - all.first, count = keys.end - keys.first;
         o_row.noalias() += s.row(query).segment(first, count) * v_rows.middleRows(first, count);
       }
-      if (sum > 0) o_row /= sum;  // 0 if all that count are dropped
-      lse_of_row = max + std::log(sum);
+      const double of_sink = std::exp(sink - max);
+      const double divisor = formulas_.sink_divides_o ? sum + of_sink : sum;
+      if (divisor > 0) o_row /= divisor;  // 0 if all that count are dropped
+      lse_of_row = max + std::log(formulas_.sink_in_lse ? sum + of_sink : sum);
     }
   }
 

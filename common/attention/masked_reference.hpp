@@ -29,6 +29,11 @@ struct MaskedFormulas {
   OfElement ds = [](double p, double dp, double d, double z) { return p * (dp * z - d); };
   OfElement weight_of_dv = [](double p, double, double, double z) { return p * z; };
   double scale_of_dq = 1, scale_of_dk = 1;  ///< times the scale of the logits
+  using OfSink = std::function<double(double sink, std::int64_t head)>;
+  OfSink sink = {};                                ///< the logit that takes part instead of this one
+  bool sink_divides_o = true, sink_in_lse = true;  ///< whether it is in the sum for O, and in that for LSE
+  using OfRow = double (*)(double p, double d);
+  OfRow dsink = [](double p, double d) { return -p * d; };  ///< p is that of the sink
 };
 
 /// What MaskedAttention::reference() returns if the formulas are right.
@@ -40,6 +45,7 @@ Reference masked_reference(const MaskedShape& shape, const TensorMap& inputs,
 struct ErrorsOfGradients {
   double dq = 0, dk = 0;
   double row_of_dq = 0;  ///< of the row where it is largest
+  double dsinks = 0;     ///< four times the norm: it may be a single number
 };
 ErrorsOfGradients errors_from_rounding_o(const MaskedShape& shape, const TensorMap& inputs);
 

@@ -77,6 +77,10 @@ __device__ __forceinline__ float attend_again(const Attention<T>& a, int head, i
     return pairs.exponent(query, key, warp_reduce(product, Sum()));
   };
   float m = -FLT_MAX, l = 0.0f;
+  if constexpr (requires { pairs.sink(); }) {  // chapter 11: an exponent without a value
+    m = fmaxf(m, pairs.sink());
+    l = m > -FLT_MAX ? 1.0f : 0.0f;
+  }
   for (int key = 0; key < a.seq_k; ++key) {
     if (!pairs.exists(query, key)) continue;
     const float x = exponent(key), m_new = fmaxf(m, x);

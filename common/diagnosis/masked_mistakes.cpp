@@ -27,6 +27,7 @@ class Mistakes {
     if (shape_.dropout > 0) dropout();
     if (shape_.softcap) softcap();
     if (shape_.has_alibi()) alibi();
+    if (shape_.sinks) sinks();
     scales();
     if (shape_.backward) gradients();
     return std::move(problems_);
@@ -249,6 +250,30 @@ class Mistakes {
     add_bias("with the scale applied to ALiBi", [=](const auto& s, auto head, auto query, auto key) {
       return -s.slope(head) * distance(s, query, key) * s.logit_scale();
     });
+  }
+
+  void sinks() {
+    add("without the sinks", {.sink = [](double, std::int64_t) { return -INFINITY; }});
+    add("with the sink in O, but not in LSE", {.sink_in_lse = false});
+    add("with the sink in LSE, but not in O", {.sink_divides_o = false});
+    const auto add_sink = [&](const char* change, auto other) {
+      for (std::int64_t head = 0; head < shape_.batch * shape_.heads; ++head) {
+        if (other(shape_.sink(head), head) != shape_.sink(head)) return add(change, {.sink = other});
+      }
+    };
+    add_sink("with the sink of the first head for all",
+             [of_first = double(shape_.sinks->front())](double, std::int64_t) { return of_first; });
+    add_sink("with the scale applied to the sinks",
+             [scale = shape_.logit_scale()](double sink, std::int64_t) { return scale * sink; });
+    add_sink("without the factor log2 e of the sinks",
+             [](double sink, std::int64_t) { return sink / std::numbers::log2e; });
+    add_sink("with the factor log2 e of the sinks applied twice",
+             [](double sink, std::int64_t) { return sink * std::numbers::log2e; });
+    if (!shape_.backward) return;
+    add("without D in the gradients of the sinks", {.dsink = [](double p, double) { return -p; }});
+    add("without P in the gradients of the sinks", {.dsink = [](double, double d) { return -d; }});
+    add("with the other sign of the gradients of the sinks",
+        {.dsink = [](double p, double d) { return p * d; }});
   }
 
   void scales() {

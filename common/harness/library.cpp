@@ -27,7 +27,7 @@
 #include "harness/runner.hpp"
 
 static_assert(sizeof(FaAttention) == 360 && sizeof(FaCache) == 72 &&
-              sizeof(FaMasks) == 88);  // as in chapter_library.py
+              sizeof(FaMasks) == 104);  // as in chapter_library.py
 
 namespace {
 
@@ -85,7 +85,9 @@ std::vector<Given> tensors_of(const FaAttention& given) {
                                    {"key_documents", masks->key_documents, nullptr},
                                    {"key_lengths", masks->key_lengths, nullptr},
                                    {"block_mask", masks->block_mask, nullptr},
-                                   {"alibi_slopes", masks->alibi_slopes, nullptr}});
+                                   {"alibi_slopes", masks->alibi_slopes, nullptr},
+                                   {"sinks", masks->sinks, nullptr},
+                                   {"dsinks", masks->dsinks, nullptr}});
   }
   std::erase_if(tensors, [](const Given& tensor) { return tensor.address == nullptr; });
   return tensors;
@@ -166,6 +168,7 @@ fa::MaskedShape masked_shape_of(const FaAttention& given) {
   shape.key_documents = zeros_if(masks->key_documents, given.seq_k);
   shape.key_lengths = zeros_if(masks->key_lengths, given.batch);
   shape.alibi_slopes = zeros_if<float>(masks->alibi_slopes, given.heads);
+  shape.sinks = zeros_if<float>(masks->sinks, given.heads);
   if (masks->window != 0) shape.window = masks->window;
   if (masks->softcap != 0) shape.softcap = masks->softcap;
   shape.dropout = masks->dropout;

@@ -40,6 +40,7 @@ struct FaMasks {
   void* key_lengths;                ///< int32 [batch], from 0 to seq_k
   void* block_mask;                 ///< uint8 [heads_of_blocks, ceil(seq_q / size), ceil(seq_k / size)]
   void* alibi_slopes;               ///< fp32 [heads]
+  void *sinks, *dsinks;             ///< fp32 [heads]; dsinks is an output of a backward pass
   std::int64_t heads_of_blocks, size_of_blocks;
   std::int64_t window;
   double softcap, dropout;

@@ -103,6 +103,13 @@ void ProblemOptions<MaskedAttention>::add_more(CLI::App& app, const std::string&
                "between query and key")
       ->group(group);
   add_file("--alibi-slopes", alibi_slopes_, "scores lose these numbers instead: float32, [heads]");
+  add_text(app, "--sinks", sinks_,
+           "a logit for each head of Q that takes part in the softmax of its\n"
+           "rows and has no value: float32, [heads], -inf for none. Without\n"
+           "FILE, random ones: 3 + 2 x with a standard normal x")
+      ->option_text("[FILE]")
+      ->expected(0, 1)
+      ->group(group);
 }
 
 MaskedShape ProblemOptions<MaskedAttention>::completed(const AttentionShape& sizes) const {
@@ -128,9 +135,22 @@ MaskedShape ProblemOptions<MaskedAttention>::completed(const AttentionShape& siz
     shape.documents = read_documents(*documents_, shape);
   }
   if (key_lengths_) shape.key_lengths = read_key_lengths(*key_lengths_, shape);
+  if (sinks_) shape.sinks = sinks(shape);
   if (block_mask_)
     shape.block_mask = read_block_mask(*block_mask_, block_size_.value_or(kDefaultBlockSize), shape);
   return shape;
+}
+
+std::shared_ptr<const std::vector<float>> ProblemOptions<MaskedAttention>::sinks(
+    const AttentionShape& shape) const {
+  Tensor tensor;
+  if (sinks_->empty()) {
+    tensor = random_tensor({.name = "sinks", .shape = {shape.heads}}, Init::kNormal, seed());
+    for (float& sink : tensor.data) sink = 3 + 2 * sink;
+  } else {
+    tensor = read_file("--sinks", *sinks_, {{"heads", shape.heads}});
+  }
+  return std::make_shared<const std::vector<float>>(std::move(tensor.data));
 }
 
 void ProblemOptions<MaskedAttention>::describe_more(InputSource& source) const {
@@ -151,6 +171,7 @@ void ProblemOptions<MaskedAttention>::describe_more(InputSource& source) const {
   if (softcap_) more.emplace_back("softcap", *softcap_);
   if (alibi_) more.emplace_back("alibi", true);
   if (alibi_slopes_) more.emplace_back("alibi_slopes", *alibi_slopes_);
+  if (sinks_) more.emplace_back("sinks", sinks_->empty() ? "random" : *sinks_);
   source.insert(source.begin(), more.begin(), more.end());
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,9 +23,13 @@ class ProblemOptions<MaskedAttention> : public AttentionOptions<MaskedAttention>
   std::optional<std::string> why_unused(const std::string& name) const override;
 
  private:
+  /// What --sinks says.
+  std::shared_ptr<const std::vector<float>> sinks(const AttentionShape& shape) const;
+
   bool backward_ = false, alibi_ = false;
   std::optional<std::int64_t> window_, block_size_;
   std::optional<std::string> documents_, key_documents_, key_lengths_, block_mask_, alibi_slopes_;
+  std::optional<std::string> sinks_;  ///< empty: random ones
   std::optional<double> dropout_, softcap_;
   std::optional<std::uint64_t> dropout_seed_;
 };

@@ -58,7 +58,8 @@ enum Features {
   kDropout = 32,
   kSoftcap = 64,
   kAlibi = 128,
-  kAll = 255,
+  kSinks = 256,
+  kAll = 511,
 };
 
 /// A problem with these masks, whose sizes are random as well.
@@ -114,6 +115,13 @@ MaskedShape random_problem(unsigned features, unsigned seed) {
   } else {
     shape.alibi = (features & kAlibi) != 0;
   }
+  if (features & kSinks) {
+    std::vector<float> of_heads;
+    for (std::int64_t head = 0; head < shape.heads; ++head)
+      of_heads.push_back(from_to(0, 3) == 0 ? -std::numeric_limits<float>::infinity()
+                                            : float(from_to(-40, 60)) / 10);
+    shape.sinks = sinks(of_heads);
+  }
   return shape;
 }
 
@@ -128,7 +136,7 @@ TEST(MaskedReference, FollowsTheDefinitionForEveryCombinationOfMasks) {
       SCOPED_TRACE(features);
       shape.backward = backward;
       const Reference got = MaskedAttention::reference(shape, inputs);
-      EXPECT_EQ(got.size(), backward ? 3u : 2u);
+      EXPECT_EQ(got.size(), !backward ? 2u : shape.sinks ? 4u : 3u);
       for (const auto& [name, values] : got) expect_near(values, expected.at(name), name);
       if (HasFatalFailure()) return;
     }
@@ -191,7 +199,13 @@ double loss(MaskedShape shape, const TensorMap& inputs) {
   return sum;
 }
 
-/// Compares every gradient with central differences of the float64 forward pass, of fourth order.
+/// The central difference of a function of a number of steps, of fourth order. @param width  of a step
+template <class F>
+double central_difference(F loss_at, double width) {
+  return (8 * (loss_at(1) - loss_at(-1)) - (loss_at(2) - loss_at(-2))) / (12 * width);
+}
+
+/// Compares every gradient with central differences of the float64 forward pass.
 void expect_differences(MaskedShape shape) {
   shape.backward = true;
   TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 5);
@@ -208,10 +222,19 @@ void expect_differences(MaskedShape shape) {
         moved.at(name).data[i] += float(steps) * kStep;
         return loss(shape, moved);
       };
-      const double difference =
-          (8 * (loss_at(1) - loss_at(-1)) - (loss_at(2) - loss_at(-2))) / (12 * double(kStep));
-      ASSERT_NEAR(gradient[i], difference, 4e-7) << "d" << name << " " << i;
+      ASSERT_NEAR(gradient[i], central_difference(loss_at, kStep), 4e-7) << "d" << name << " " << i;
     }
+  }
+  if (!shape.sinks) return;
+  for (std::size_t head = 0; head < shape.sinks->size(); ++head) {
+    const auto loss_at = [&](int steps) {
+      std::vector<float> moved = *shape.sinks;
+      moved[head] += float(steps) * kStep;
+      MaskedShape other = shape;
+      other.sinks = sinks(moved);
+      return loss(other, inputs);
+    };
+    ASSERT_NEAR(gradients.at("dsinks")[head], central_difference(loss_at, kStep), 4e-7) << head;
   }
 }
 
@@ -241,6 +264,7 @@ TEST(MaskedReference, GradientsAreTheDerivativesOfTheForwardPass) {
   expect([](MaskedShape& shape) { shape.dropout = 0.4; });
   expect([](MaskedShape& shape) { shape.softcap = 0.8; });
   expect([](MaskedShape& shape) { shape.alibi = true; });
+  expect([](MaskedShape& shape) { shape.sinks = sinks({0.5f, -1}); });
   expect([](MaskedShape& shape) {
     shape.alibi_slopes = std::make_shared<const std::vector<float>>(std::vector<float>{0.5f, -0.25f});
     shape.documents = numbers({0, 0, 1, 1, 1});
@@ -254,6 +278,7 @@ TEST(MaskedReference, GradientsAreTheDerivativesOfTheForwardPass) {
     shape.dropout_seed = 3;
     shape.softcap = 1.5;
     shape.alibi = true;
+    shape.sinks = sinks({-0.25f, 2});
   });
 }
 
@@ -273,6 +298,30 @@ TEST(MaskedReference, QueriesThatSeeNothingAreZero) {
   for (const char* name : {"dk", "dv"}) {
     for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(backward.at(name)[i], 0) << name;
     for (std::size_t i = 8; i < 16; ++i) EXPECT_NE(backward.at(name)[i], 0) << name;
+  }
+}
+
+TEST(MaskedReference, SinksTakePartInTheSumAlone) {
+  MaskedShape shape =
+      shape_of({.batch = 2, .heads = 3, .kv_heads = 1, .seq_q = 2, .seq_k = 3, .head_dim = 2});
+  shape.key_lengths = numbers({0, 3});
+  const TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 1);
+  const Reference without = MaskedAttention::reference(shape, inputs);
+  shape.sinks = sinks({1.5f, -std::numeric_limits<float>::infinity(), 1e4f});
+  const Reference with = MaskedAttention::reference(shape, inputs);
+  for (std::size_t row = 0; row < 12; ++row) {
+    const double sink = shape.sinks->at(row / 2 % 3);
+    const double lse = without.at("lse")[row],
+                 expected = sink == 1e4 ? sink : std::log(std::exp(lse) + std::exp(sink));
+    if (std::isinf(expected)) {
+      EXPECT_EQ(with.at("lse")[row], expected);
+    } else {
+      EXPECT_NEAR(with.at("lse")[row], expected, 1e-12);
+    }
+    for (const std::size_t i : {2 * row, 2 * row + 1}) {
+      const double share = row < 6 ? 0 : std::exp(lse - expected);
+      EXPECT_NEAR(with.at("o")[i], share * without.at("o")[i], 1e-12) << row;
+    }
   }
 }
 
@@ -316,7 +365,8 @@ TEST(MaskedReference, DropoutChangesNeitherLseNorARowThatKeepsAllItsElements) {
 
 TEST(MaskedEnds, AreAProblemOfTheirOwn) {
   unsigned seed = 0;
-  for (const unsigned features : {kAll + 0u, kBlocks + 0u, kDropout + 0u, kAlibi + 0u, kKeyLengths + 0u}) {
+  for (const unsigned features :
+       {kAll + 0u, kBlocks + 0u, kDropout + 0u, kAlibi + 0u, kKeyLengths + 0u, kSinks + 0u}) {
     for (int repeat = 0; repeat < 8; ++repeat) {
       MaskedShape shape = random_problem(features, ++seed);
       shape.batch = 1 + seed % 3;
@@ -335,6 +385,11 @@ TEST(MaskedEnds, AreAProblemOfTheirOwn) {
         for (std::int64_t block = 0; block < mask.heads * mask.rows * mask.cols; ++block)
           mask.blocks.push_back(std::uint8_t((block * 7 + seed) % 3 > 0));
         shape.block_mask = std::make_shared<const BlockPattern>(mask);
+      }
+      if (features & kSinks) {
+        std::vector<float> of_heads;
+        for (std::int64_t head = 0; head < shape.heads; ++head) of_heads.push_back(float(head) - 1);
+        shape.sinks = sinks(of_heads);
       }
       shape.backward = repeat % 2 == 1;
       const Excerpt<MaskedShape> ends = MaskedAttention::ends(shape);
@@ -370,14 +425,18 @@ TEST(MaskedAttention, MasksAreInputs) {
   shape.key_lengths = numbers({0, 100});
   shape.block_mask = std::make_shared<const BlockPattern>(BlockPattern{
       .heads = 3, .rows = 2, .cols = 2, .size = 64, .blocks = {1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1}});
+  shape.sinks = sinks({1, -2, 0.5f});
   std::string names;
   for (const TensorSpec& spec : MaskedAttention::inputs(shape))
     names += spec.name + " " + std::string(name_of(spec.dtype)) + " ";
-  EXPECT_EQ(names, "q fp32 k fp32 v fp32 do fp32 documents int32 key_lengths int32 block_mask uint8 ");
+  EXPECT_EQ(names,
+            "q fp32 k fp32 v fp32 do fp32 documents int32 key_lengths int32 block_mask uint8 sinks fp32 ");
+  EXPECT_EQ(MaskedAttention::outputs(shape).back().name, "dsinks");
   const TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 1);
   EXPECT_EQ(inputs.at("key_lengths").data, (std::vector<float>{0, 100}));
   EXPECT_EQ(inputs.at("block_mask").shape, (std::vector<std::int64_t>{3, 2, 2}));
   EXPECT_EQ(inputs.at("documents").data, std::vector<float>(100, 0));
+  EXPECT_EQ(inputs.at("sinks").data, *shape.sinks);
 }
 
 // ---- tolerances
@@ -397,6 +456,10 @@ TEST(MaskedAttention, ZerosOfDqAndDkAreNotMeasuredRelatively) {
   shape.window.reset();
   shape.documents = numbers({0, 1, 2, 3, 4, 5});
   EXPECT_EQ(measure(), Measure::kMaxAbs);
+  MaskedShape with_sinks = shape;  // a key and a sink: P is not always 1
+  with_sinks.sinks = sinks({0.0f, 1.0f});
+  for (const char* name : {"dq", "dsinks"})
+    EXPECT_EQ(MaskedAttention::tolerances(with_sinks).at(name).measure, Measure::kRelL2) << name;
   shape.documents = numbers({0, 1, 2, 3, 4, 4});
   EXPECT_EQ(measure(), Measure::kRelL2);
   EXPECT_EQ(MaskedAttention::tolerances(shape).at("dv").measure, Measure::kRelL2);
@@ -417,6 +480,23 @@ TEST(MaskedAttention, ZerosOfDqMayBeLargerIfKeysAre) {
   EXPECT_GT(limit(), 5 * for_all);
 }
 
+// The only row of a head has a D that is near 0: what rounding O costs is more than any fraction of it.
+TEST(MaskedAttention, GradientsOfSinksMayBeOffByWhatRoundingOCosts) {
+  MaskedShape shape =
+      shape_of({.heads = 1, .kv_heads = 1, .seq_q = 1, .seq_k = 2, .head_dim = 2, .dtype = DType::kBFloat16});
+  shape.backward = true;
+  shape.sinks = sinks({1.0f});
+  TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 1);
+  inputs.at("v").data = {1, 1, 1, 1};
+  const auto limit = [&](float right) {
+    inputs.at("do").data = {1, right};
+    const Reference expected = MaskedAttention::reference(shape, inputs);
+    return MaskedAttention::tolerances(shape, inputs, expected).at("dsinks").limit *
+           std::abs(expected.at("dsinks")[0]);
+  };
+  EXPECT_NEAR(limit(-0.99609375f) / limit(-0.98046875f), 1, 0.2);  // D is five times as large
+}
+
 // ---- words on wrong elements
 
 TEST(MaskedAttention, SaysWhichKeysAQuerySees) {
@@ -433,6 +513,9 @@ TEST(MaskedAttention, SaysWhichKeysAQuerySees) {
   shape.block_mask = std::make_shared<const BlockPattern>(
       BlockPattern{.rows = 3, .cols = 3, .size = 128, .blocks = {1, 0, 1, 1, 1, 1, 0, 0, 0}});
   EXPECT_EQ(words("dq", 290), "query 290 sees no key");
+  shape.sinks = sinks({1, -2.5f});
+  EXPECT_EQ(MaskedAttention::describe_inputs(shape, inputs, "dsinks", {1}), "the sink is -2.5");
+  shape.sinks = nullptr;
   EXPECT_EQ(words("dk", 299), "no query sees key 299");
   shape.window.reset();
   EXPECT_EQ(words("o", 0), "query 0 sees 172 of 300 keys: 0 to 127 and 256 to 299");

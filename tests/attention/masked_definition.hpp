@@ -26,6 +26,10 @@ inline MaskedShape shape_of(const AttentionShape& sizes) {
   return shape;
 }
 
+inline std::shared_ptr<const std::vector<float>> sinks(std::vector<float> values) {
+  return std::make_shared<const std::vector<float>>(std::move(values));
+}
+
 inline std::shared_ptr<const Numbers> numbers(Numbers values) {
   return std::make_shared<const Numbers>(std::move(values));
 }
@@ -49,6 +53,7 @@ Reference by_definition(const MaskedShape& shape, const TensorMap& inputs, Sees 
                    {"dq", like_q},
                    {"dk", like_k},
                    {"dv", like_k}};
+  if (shape.sinks) all.emplace("dsinks", std::vector<double>(std::size_t(shape.heads), 0.0));
   std::vector<double>&o = all.at("o"), &dq = all.at("dq"), &dk = all.at("dk"), &dv = all.at("dv");
   const auto at = [&](std::vector<double>& tensor, std::int64_t row, std::int64_t col) -> double& {
     return tensor[std::size_t(row * d + col)];
@@ -83,8 +88,9 @@ Reference by_definition(const MaskedShape& shape, const TensorMap& inputs, Sees 
           const double z = kept ? 256 / std::round((1 - shape.dropout) * 256) : 0;
           seen.push_back({key, key_row, score, derivative, z, 0});
         }
-        if (seen.empty()) continue;
-        double sum = 0;
+        const double of_sink = shape.sinks ? std::exp(double(shape.sinks->at(std::size_t(head)))) : 0;
+        if (seen.empty() && of_sink == 0) continue;
+        double sum = of_sink;
         for (Seen& s : seen) sum += s.p = std::exp(s.score);
         all.at("lse")[std::size_t(row)] = std::log(sum);
         double rowsum = 0;  // of dO o O
@@ -94,6 +100,8 @@ Reference by_definition(const MaskedShape& shape, const TensorMap& inputs, Sees 
         }
         if (!shape.backward) continue;
         for (std::int64_t col = 0; col < d; ++col) rowsum += at(o, row, col) * d_o(row, col);
+        // The sink is a key whose value is 0: dP is 0, and dS is the gradient of its logit.
+        if (shape.sinks) all.at("dsinks")[std::size_t(head)] += of_sink / sum * (0 - rowsum);
         for (const Seen& s : seen) {
           double dp = 0;
           for (std::int64_t col = 0; col < d; ++col) dp += d_o(row, col) * v(s.row, col);

@@ -173,9 +173,10 @@ TEST(MasksBackward, DeterministicRepeatsItsResultToTheBit) {
   Shape shape{{.heads = 4, .kv_heads = 2, .seq_q = 150, .seq_k = 278, .head_dim = 128, .causal = true}};
   shape.dtype = DType::kFloat16;
   shape.window = 66;
+  shape.sinks = sinks({0, 1, 2, 3});
   const VariantResult first = run_backward("deterministic", shape),
                       second = run_backward("deterministic", shape);
-  for (const char* name : {"dq", "dk", "dv"})
+  for (const char* name : {"dq", "dk", "dv", "dsinks"})
     EXPECT_EQ(first.outputs.at(name).data, second.outputs.at(name).data) << name;
 }
 

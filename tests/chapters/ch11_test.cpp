@@ -164,6 +164,33 @@ TEST(Masks, ThatHideNothingChangeNothing) {
   }
 }
 
+// Each warp reads its head's sink once. Nothing else that is counted changes.
+TEST(Masks, SinksChangeNothingButTheEndOfARow) {
+  const Shape without{{.heads = 2,
+                       .kv_heads = 2,
+                       .seq_q = 300,
+                       .seq_k = 300,
+                       .head_dim = 64,
+                       .causal = true,
+                       .dtype = DType::kBFloat16}};
+  Shape with = without;
+  with.sinks = sinks({1, 4});
+  for (const char* variant : {"compressed", "dropout", "scores"}) {
+    const VariantResult expected = run_variant_on(variant, without), result = run_variant_on(variant, with);
+    EXPECT_NE(result.outputs.at("o").data, expected.outputs.at("o").data) << variant;
+    if (!result.counted) GTEST_SKIP() << "bytes are counted on the simulator";
+    EXPECT_EQ(result.counted->mma, expected.counted->mma) << variant;
+    EXPECT_EQ(result.counted->barriers, expected.counted->barriers) << variant;
+    EXPECT_EQ(result.counted->shuffles, expected.counted->shuffles) << variant;
+    Traffic traffic = result.counted->traffic;
+    EXPECT_EQ(traffic.tensors.at("sinks").read_bytes, 2 * 3 * kWarps * 4) << variant;
+    for (const auto& [name, bytes] : expected.counted->traffic.tensors) {
+      EXPECT_EQ(traffic.tensors.at(name).read_bytes, bytes.read_bytes) << variant << ' ' << name;
+      EXPECT_EQ(traffic.tensors.at(name).write_bytes, bytes.write_bytes) << variant << ' ' << name;
+    }
+  }
+}
+
 // All variants that keep everything compute the same bits: they differ in what they leave out, not in what
 // they add up.
 TEST(Masks, FullTilesOfAnyVariantGiveTheSameResult) {

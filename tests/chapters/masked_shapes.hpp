@@ -82,6 +82,10 @@ inline std::shared_ptr<const BlockPattern> random_blocks(const MaskedShape& shap
   });
 }
 
+inline std::shared_ptr<const std::vector<float>> sinks(std::vector<float> of_heads) {
+  return std::make_shared<const std::vector<float>>(std::move(of_heads));
+}
+
 /// Adds each mask with probability 1/2.
 inline void add_random_masks(MaskedShape& shape, Random& random) {
   const auto heads_or_tails = [&] { return random() % 2 == 0; };
@@ -120,6 +124,10 @@ inline std::string text(const MaskedShape& shape) {
   if (shape.dropout > 0) words += " dropout " + std::to_string(shape.dropout);
   if (shape.softcap) words += " softcap " + std::to_string(*shape.softcap);
   if (shape.alibi_slopes) words += " slopes of its own";
+  if (shape.sinks) {
+    words += " sinks";
+    for (const float sink : *shape.sinks) words += " " + std::to_string(sink);
+  }
   return words + (shape.alibi ? " alibi" : "");
 }
 

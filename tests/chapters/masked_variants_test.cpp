@@ -272,6 +272,107 @@ TEST_P(MaskedVariant, SLOW_IsRightWithFunctionsOfScores) {
   }
 }
 
+// In heads that share a head of K: ordinary sinks, none, and those beside which all keys, or the sink itself,
+// count nothing.
+TEST_P(MaskedVariant, IsRightWithSinks) {
+  Random random(47);
+  for (const auto& [queries, keys, head_dim, causal] :
+       {std::tuple{1, 1, 64, false}, {130, 129, 128, true}, {150, 150, 64, true}, {260, 70, 40, true}}) {
+    Shape shape{{.batch = 2,
+                 .heads = 4,
+                 .kv_heads = 2,
+                 .seq_q = queries,
+                 .seq_k = keys,
+                 .head_dim = head_dim,
+                 .causal = causal}};
+    shape.sinks = sinks({3, -kInf, 5.5f, 0});
+    if (GetParam() == "dropout") shape.dropout = 0.2;
+    if (GetParam() == "scores") shape.softcap = 5, shape.alibi = true;
+    expect_right(shape);
+    shape.sinks = sinks({1e4f, 2, -1e4f, 4});
+    add_random_masks(shape, random);
+    expect_right(shape, Init::kUniform, random());
+  }
+}
+
+// A key length of 0 and a causal mask: rows without a key, some of them in tiles that are visited.
+TEST_P(MaskedVariant, GivesTheSinkWhereAQuerySeesNoKey) {
+  Shape shape{
+      {.batch = 2, .heads = 2, .kv_heads = 1, .seq_q = 200, .seq_k = 70, .head_dim = 64, .causal = true}};
+  shape.key_lengths = key_lengths({0, 70});
+  shape.sinks = sinks({-2.5f, 1e4f});
+  expect_right(shape);
+  shape.dtype = DType::kBFloat16;
+  if (!takes(shape)) return;
+  const VariantResult result = run_on(shape, random_inputs<MaskedAttention>(shape, Init::kNormal, 2));
+  for (std::size_t row = 0; row < 800; ++row) {
+    if (row >= 400 && row % 200 >= 130) continue;  // sees a key
+    const float sink = (*shape.sinks)[row / 200 % 2];
+    ASSERT_NEAR(result.outputs.at("lse").data[row], sink, 1e-6 * std::abs(sink)) << row;
+    for (std::size_t col = 0; col < 64; ++col) ASSERT_EQ(result.outputs.at("o").data[row * 64 + col], 0.0f);
+  }
+}
+
+TEST_P(MaskedVariant, ASinkOfMinusInfinityIsNone) {
+  Shape shape{
+      {.heads = 2, .seq_q = 150, .seq_k = 140, .head_dim = 64, .causal = true, .dtype = DType::kBFloat16}};
+  shape.kv_heads = 2;
+  for (const bool backward : {false, true}) {
+    shape.backward = backward;
+    shape.sinks = sinks({-kInf, -kInf});
+    if (!takes(shape)) return;
+    const TensorMap inputs = random_inputs<MaskedAttention>(shape, Init::kNormal, 3);
+    const TensorMap with = run_on(shape, inputs).outputs;
+    shape.sinks = nullptr;
+    TensorMap without_sinks = inputs;
+    without_sinks.erase("sinks");
+    for (const auto& [name, tensor] : run_on(shape, without_sinks).outputs) {
+      const bool repeatable = !backward || GetParam() == "deterministic";  // not so the additions to dQ
+      if (repeatable || name != "dq") {
+        EXPECT_EQ(with.at(name).data, tensor.data) << name;
+      }
+    }
+    if (backward) {
+      EXPECT_EQ(with.at("dsinks").data, std::vector<float>(2, 0.0f));
+    }
+  }
+}
+
+// Rows that fp32 does not resolve are computed again, with their sink: a larger one hides all keys, a smaller
+// one changes nothing.
+TEST_P(MaskedVariant, SLOW_TakesSinksBesideScoresOfAnySize) {
+  for (const double magnitude : score_magnitudes()) {
+    if (magnitude > 1e29) continue;  // four times as much would not be a sink
+    Shape shape{{.heads = 2,
+                 .kv_heads = 2,
+                 .seq_q = 19,
+                 .seq_k = 70,
+                 .head_dim = 64,
+                 .causal = true,
+                 .dtype = DType::kBFloat16}};
+    const auto sink = float(4 * magnitude);
+    shape.sinks = sinks({sink + 30, -sink - 30});
+    if (!takes(shape)) return;
+    TensorMap inputs = random_inputs<MaskedAttention>(shape, Init::kNormal, 17);
+    shape.scale = large_scores(shape, inputs, magnitude, 1, true);
+    TensorMap outputs = run_on(shape, inputs).outputs;
+    for (std::size_t row = 0; row < 19; ++row) {
+      ASSERT_NEAR(outputs.at("lse").data[row] / (sink + 30), 1, 1e-6) << magnitude;
+      for (std::size_t col = 0; col < 64; ++col)
+        ASSERT_NEAR(outputs.at("o").data[row * 64 + col], 0, 1e-9) << magnitude;
+    }
+    Shape second = shape;  // its head without a sink
+    second.heads = second.kv_heads = 1;
+    for (TensorMap* tensors : {&inputs, &outputs}) {
+      for (auto& [name, tensor] : *tensors) {
+        tensor.data.erase(tensor.data.begin(), tensor.data.begin() + std::ptrdiff_t(tensor.data.size() / 2));
+        if (tensor.shape.size() > 1) tensor.shape[1] = 1;
+      }
+    }
+    ASSERT_EQ(complaint_on_large_scores(second, inputs, outputs, magnitude, 1), "") << text(shape);
+  }
+}
+
 TEST_P(MaskedVariant, IsRightOnOutliers) {
   Shape window{{.seq_q = 150, .seq_k = 150, .head_dim = 64, .causal = true}};
   window.window = 40;
@@ -407,6 +508,11 @@ TEST_P(MaskedVariant, IsRightOrRefuses) {
   Shape biased = shape;
   biased.alibi = true;
   if (GetParam() != "scores") expect_refused("--alibi is given", biased);
+  Shape with_sinks = shape;
+  with_sinks.sinks = sinks({0.0f});
+  const std::string taking = " compressed deterministic hopper dropout scores ";
+  if (taking.find(' ' + GetParam() + ' ') == std::string::npos)
+    expect_refused("--sinks is given", with_sinks);
 }
 
 TEST(MaskedProgram, RefusesScalesThatFp32CannotHold) { expect_bad_scales_refused(chapter()); }

@@ -44,6 +44,7 @@ std::vector<MaskedShape> problems_with_everything() {
       shape.dropout_seed = 0x123456789;
       shape.softcap = 1.5;
       shape.alibi = true;
+      shape.sinks = sinks({2.5f, 1});
       problems.push_back(shape);
     }
   }
@@ -75,7 +76,7 @@ TEST(MaskedOthers, EachIsAnotherProblem) {
       for (const auto& [name, values] : right) {
         ASSERT_EQ(wrong.at(name).size(), values.size()) << other.change;
         for (const double value : wrong.at(name)) ASSERT_FALSE(std::isnan(value)) << other.change;
-        if (name != "lse") most = std::max(most, relative_difference(values, wrong.at(name)));
+        most = std::max(most, relative_difference(values, wrong.at(name)));
       }
       EXPECT_GT(most, 1e-4) << other.change;
       changes.push_back(other.change);
@@ -316,6 +317,40 @@ TEST(MaskedOthers, DropoutInTheWrongPlaces) {
            std::log(sum * kept));
   expect_o("with the elements that dropout drops in place of those that it keeps", 2 * o_without - o,
            std::log(sum));
+}
+
+// One query, one key and the sink: exp(LSE) is a sum of two, and O a share of V.
+TEST(MaskedOthers, SinksInOtherPlaces) {
+  MaskedShape shape =
+      shape_of({.heads = 2, .kv_heads = 1, .seq_q = 1, .seq_k = 1, .head_dim = 1, .scale = 0.5});
+  shape.sinks = sinks({0.75f, -1.25f});
+  const TensorMap inputs = MaskedAttention::random_inputs(shape, Init::kNormal, 2);
+  const double q = inputs.at("q").data[1], k = inputs.at("k").data[0], v = inputs.at("v").data[0];
+  const double key = std::exp(0.5 * q * k), sink = std::exp(-1.25);
+  const auto expect = [&](const std::string& change, double in_o, double in_lse) {  // of the second head
+    const Reference other = other_problem(shape, inputs, change);
+    EXPECT_NEAR(other.at("o")[1], v * key / (key + in_o), 1e-12) << change;
+    EXPECT_NEAR(std::exp(other.at("lse")[1]), key + in_lse, 1e-12) << change;
+  };
+  expect("without the sinks", 0, 0);
+  expect("with the sink in O, but not in LSE", sink, 0);
+  expect("with the sink in LSE, but not in O", 0, sink);
+  expect("with the sink of the first head for all", std::exp(0.75), std::exp(0.75));
+  expect("with the scale applied to the sinks", std::exp(-0.625), std::exp(-0.625));
+  const double log2e = std::log2(std::exp(1.0));
+  expect("without the factor log2 e of the sinks", std::exp(-1.25 / log2e), std::exp(-1.25 / log2e));
+  expect("with the factor log2 e of the sinks applied twice", std::exp(-1.25 * log2e),
+         std::exp(-1.25 * log2e));
+
+  shape.backward = true;
+  const TensorMap with_do = MaskedAttention::random_inputs(shape, Init::kNormal, 2);
+  const double p = sink / (key + sink), d = with_do.at("do").data[1] * v * key / (key + sink);
+  const auto expect_gradient = [&](const std::string& change, double gradient) {
+    EXPECT_NEAR(other_problem(shape, with_do, change).at("dsinks")[1], gradient, 1e-12) << change;
+  };
+  expect_gradient("without D in the gradients of the sinks", -p);
+  expect_gradient("without P in the gradients of the sinks", -d);
+  expect_gradient("with the other sign of the gradients of the sinks", p * d);
 }
 
 TEST(MaskedOthers, ScoresInOtherOrders) {

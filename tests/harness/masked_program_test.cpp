@@ -53,6 +53,8 @@ MaskedShape shape_of(const MaskedAttention::Args& args) {
   if (args.alibi_slopes)
     shape.alibi_slopes =
         std::make_shared<const std::vector<float>>(downloaded(args.alibi_slopes, args.heads));
+  if (args.sinks)
+    shape.sinks = std::make_shared<const std::vector<float>>(downloaded(args.sinks, args.heads));
   return shape;
 }
 
@@ -161,6 +163,20 @@ TEST_F(MaskedRefusal, FilesOfKeyLengths) {
          "--key-lengths " + file + ": length 0 is 4294967296: must be from 0 to 100, the number of keys");
 }
 
+TEST_F(MaskedRefusal, FilesOfSinks) {
+  const std::string file = folder_ / "sinks.npy";
+  expect({"--sinks", file}, "--sinks " + file + ": no such file");
+  write_npy(file, Tensor{{3}, {0, 1, 2}});
+  expect({"--sinks", file}, "--sinks " + file + ": has shape [3]; must be [2], each at least 1");
+  const std::string limits = ": must be from -1e+30 to 1e+30, or -inf for none";
+  write_npy(file, Tensor{{2}, {0, std::numeric_limits<float>::infinity()}});
+  expect({"--sinks", file}, "--sinks: number 1 is inf" + limits);
+  write_npy(file, Tensor{{2}, {std::numeric_limits<float>::quiet_NaN(), 0}});
+  expect({"--sinks", file}, "--sinks: number 0 is nan" + limits);
+  write_npy(file, Tensor{{2}, {0, -2e30f}});
+  expect({"--sinks", file}, "--sinks: number 1 is -2e+30" + limits);
+}
+
 TEST_F(MaskedRefusal, FilesOfBlocks) {
   const std::string file = folder_ / "blocks.npy";
   write_blocks(file, "(1, 2, 3)", {1, 1, 1, 1, 1, 1});
@@ -185,9 +201,10 @@ TEST_F(MaskedRefusal, FilesOfBlocks) {
 TEST(MaskedCommandLine, HelpFitsOneHundredColumnsAndHasEveryOption) {
   const Outcome outcome = run({"--help"});
   EXPECT_EQ(outcome.status, 0);
-  for (const std::string option : {"--backward", "--window", "--documents", "--key-lengths", "--block-mask",
-                                   "--block-size", "--dropout", "--dropout-seed", "--softcap", "--alibi",
-                                   "--alibi-slopes", "--key-documents", "--causal", "--kv-heads", "--do"}) {
+  for (const std::string option :
+       {"--backward", "--window", "--documents", "--key-lengths", "--block-mask", "--block-size", "--dropout",
+        "--dropout-seed", "--softcap", "--alibi", "--alibi-slopes", "--sinks", "--key-documents", "--causal",
+        "--kv-heads", "--do"}) {
     EXPECT_NE(outcome.out.find(option + " "), std::string::npos) << option;
   }
   std::istringstream lines(outcome.out);
@@ -301,12 +318,13 @@ TEST_F(MaskedProgram, KeysHaveTheirOwnDocumentsAndHeadsTheirOwnSlopes) {
 
 TEST_F(MaskedProgram, OptionsReachTheKernelAndTheReport) {
   const std::string documents = folder_ / "documents.npy", lengths = folder_ / "lengths.npy",
-                    blocks = folder_ / "blocks.npy";
+                    blocks = folder_ / "blocks.npy", sinks = folder_ / "sinks.npy";
   std::vector<std::int64_t> of_tokens;
   for (std::int64_t token = 0; token < 150; ++token)
     of_tokens.push_back(token < 40 ? 7 : token < 41 ? -3 : 1ll << 40);
   write_integers(documents, "<i8", "(150,)", of_tokens);
   write_int32(lengths, {150, 99});
+  write_npy(sinks, Tensor{{2}, {-1.5f, 3}});
   write_integers<std::uint8_t>(blocks, "|b1", "(2, 3, 3)",
                                {1, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1});
   const std::vector<std::string> arguments = {"--batch",
@@ -336,7 +354,9 @@ TEST_F(MaskedProgram, OptionsReachTheKernelAndTheReport) {
                                               "18446744073709551615",
                                               "--softcap",
                                               "2.5",
-                                              "--alibi"};
+                                              "--alibi",
+                                              "--sinks",
+                                              sinks};
   for (const bool backward : {false, true}) {
     std::vector<std::string> all = arguments;
     if (backward) all.push_back("--backward");
@@ -348,11 +368,12 @@ TEST_F(MaskedProgram, OptionsReachTheKernelAndTheReport) {
     expected["scale"] = json["problem"]["scale"];
     expected["seen_pairs"] = json["problem"]["seen_pairs"];
     expected["documents"] = documents, expected["key_lengths"] = lengths, expected["block_mask"] = blocks;
+    expected["sinks"] = sinks;
     if (backward) expected["backward"] = true;
     EXPECT_EQ(json["problem"], expected);
     EXPECT_EQ(json["tensors"]["block_mask"], Json::parse(R"({"shape": [2, 3, 3], "bytes": 18})"));
     EXPECT_EQ(json["tensors"]["documents"], Json::parse(R"({"shape": [150], "bytes": 600})"));
-    EXPECT_EQ(json["variants"][0]["check"]["tensors"].size(), backward ? 3u : 2u);
+    EXPECT_EQ(json["variants"][0]["check"]["tensors"].size(), backward ? 4u : 2u);
   }
 }
 
@@ -376,12 +397,38 @@ TEST_F(MaskedProgram, TheEndsOfABatchAreCheckedWithTheirOwnMasks) {
   const std::string lengths = folder_ / "lengths.npy";
   write_int32(lengths, {3, 50, 20});
   for (const char* pass : {"--causal", "--backward"}) {
-    const Json json =
-        json_of({"--check-ends", "--batch", "3", "--heads", "4", "--kv-heads", "2", "--seq-q", "50",
-                 "--head-dim", "8", "--key-lengths", lengths, "--dropout", "0.5", "--alibi", pass});
+    const Json json = json_of({"--check-ends", "--batch", "3", "--heads", "4", "--kv-heads", "2", "--seq-q",
+                               "50", "--head-dim", "8", "--key-lengths", lengths, "--dropout", "0.5",
+                               "--alibi", "--sinks", pass});
     EXPECT_EQ(json["problem"]["checked"], "ends");
     EXPECT_TRUE(json["variants"][0]["check"]["passed"]);
   }
+}
+
+// Without a file, the numbers depend on --seed.
+TEST_F(MaskedProgram, MakesSinksAndWritesTheirGradients) {
+  const auto dsinks = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"--heads",    "3",     "--head-dim",   "8",
+                                          "--backward", "--out", folder_ / "out"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    EXPECT_TRUE(json_of(arguments)["variants"][0]["check"]["passed"]);
+    return read_npy(folder_ / "out/dsinks.npy", {{"heads", 3}}).data;
+  };
+  EXPECT_EQ(json_of({"--sinks"})["problem"]["sinks"], "random");
+  const std::vector<float> first = dsinks({"--sinks"});
+  for (const float gradient : first) EXPECT_NE(gradient, 0);
+  EXPECT_EQ(dsinks({"--sinks", "--causal"}).size(), 3u);
+  EXPECT_EQ(dsinks({"--sinks"}), first);
+  EXPECT_NE(dsinks({"--sinks", "--seed", "1"}), first);
+}
+
+// A file for Q and random sinks: the file says how many.
+TEST_F(MaskedProgram, MakesAsManySinksAsAFileHasHeads) {
+  const std::string q = folder_ / "q.npy";
+  write_npy(q, random_tensor({.name = "t", .shape = {1, 4, 5, 8}}, Init::kNormal, 1));
+  const Json json = json_of({"--q", q, "--k", q, "--v", q, "--sinks"});
+  EXPECT_EQ(json["tensors"]["sinks"], Json::parse(R"({"shape": [4], "bytes": 16})"));
+  EXPECT_TRUE(json["variants"][0]["check"]["passed"]);
 }
 
 TEST_F(MaskedProgram, OutHasWhatDropoutKeeps) {

@@ -206,6 +206,15 @@ typename P::Shape shape_of(Random& random, const AttentionShape& dense, fa::Layo
     if (random.one_in(4)) shape.dropout = random.uniform(0.01, 0.9);
     if (random.one_in(5)) shape.softcap = random.uniform(1, 50);
     shape.alibi = random.one_in(5);
+    if (random.one_in(3)) {
+      std::vector<float> sinks;
+      for (std::int64_t head = 0; head < shape.heads; ++head) {
+        sinks.push_back(random.one_in(6)   ? -std::numeric_limits<float>::infinity()
+                        : random.one_in(6) ? random.one_in(2) ? 1e4f : -1e4f
+                                           : float(random.uniform(-4, 8)));
+      }
+      shape.sinks = std::make_shared<const std::vector<float>>(std::move(sinks));
+    }
   }
   if constexpr (std::is_same_v<P, fa::TwoWayAttention>) {
     shape.backward = random.one_in(3);
@@ -238,6 +247,7 @@ std::string masks_of(const fa::MaskedShape& s) {
   if (s.dropout > 0) words += fmt::format(" --dropout {} --dropout-seed {}", s.dropout, s.dropout_seed);
   if (s.softcap) words += fmt::format(" --softcap {}", *s.softcap);
   if (s.alibi) words += " --alibi";
+  if (s.sinks) words += fmt::format(" --sinks [{}]", fmt::join(*s.sinks, ","));
   return words;
 }
 std::string masks_of(const fa::DecodingShape& s) {
@@ -296,7 +306,8 @@ struct Coverage {
                                                   {"blocks", s.block_mask != nullptr},
                                                   {"dropout", s.dropout > 0},
                                                   {"softcap", s.softcap.has_value()},
-                                                  {"alibi", s.alibi}};
+                                                  {"alibi", s.alibi},
+                                                  {"sinks", s.sinks != nullptr}};
     for (const auto& [name, has] : kinds) masks[name] += has;
   }
 
@@ -369,6 +380,12 @@ double score(const fa::MaskedShape& s, double product, std::int64_t head, std::i
              std::int64_t key) {
   return s.score(product, head, query, key);
 }
+/// exp(sink - most), with a `most` that may be the sink.
+double weight_of_sink(const AttentionShape&, std::int64_t, double&) { return 0; }
+double weight_of_sink(const fa::MaskedShape& s, std::int64_t head, double& most) {
+  most = std::max(most, s.sink(head));
+  return std::exp(s.sink(head) - most);
+}
 /// What dropout multiplies P with.
 double weight(const AttentionShape&, std::int64_t, std::int64_t, std::int64_t) { return 1; }
 double weight(const fa::MaskedShape& s, std::int64_t head, std::int64_t query, std::int64_t key) {
@@ -406,7 +423,7 @@ std::map<std::string, double> norms_without_cancellation(const Shape& s, const f
       pairs.push_back({key, score(s, product, head, query, key), dp});
       most = std::max(most, pairs.back().p);
     }
-    double sum = 0, row_dot = 0;
+    double sum = weight_of_sink(s, head, most), row_dot = 0;
     for (Pair& pair : pairs) sum += pair.p = std::exp(pair.p - most);
     for (Pair& pair : pairs) row_dot += (pair.p /= sum) * pair.dp;
     for (const Pair& pair : pairs) {
