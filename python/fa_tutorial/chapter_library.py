@@ -63,6 +63,7 @@ class FaMasks(ctypes.Structure):
             (name, ctypes.c_void_p)
             for name in ("documents", "key_documents", "key_lengths", "block_mask", "alibi_slopes")
         ),
+        *((name, ctypes.c_void_p) for name in ("sinks", "dsinks")),
         *((name, ctypes.c_int64) for name in ("heads_of_blocks", "size_of_blocks", "window")),
         *((name, ctypes.c_double) for name in ("softcap", "dropout")),
         ("dropout_seed", ctypes.c_uint64),
@@ -76,8 +77,8 @@ def address(tensor: torch.Tensor | None) -> int | None:
 
 def describe(tensors: dict[str, torch.Tensor], causal: bool, scale: float) -> FaAttention:
     """The problem of these tensors: q [batch, heads, seq_q, head_dim], k [batch, kv_heads, seq_k, head_dim],
-    v [batch, kv_heads, seq_k, head_dim_v], and others of TENSORS. The elements of a row must be neighbours;
-    the library refuses other strides that a variant does not take."""
+    v [batch, kv_heads, seq_k, head_dim_v], and others of TENSORS; what else there is is left out. The
+    elements of a row must be neighbours; the library refuses other strides that a variant does not take."""
     q, k = tensors["q"], tensors["k"]
     return FaAttention(
         batch=q.shape[0],
@@ -90,7 +91,7 @@ def describe(tensors: dict[str, torch.Tensor], causal: bool, scale: float) -> Fa
         dtype=DTYPES[q.dtype],
         causal=causal,
         scale=scale,
-        **{name: tensor.data_ptr() for name, tensor in tensors.items()},
+        **{name: tensor.data_ptr() for name, tensor in tensors.items() if name in TENSORS},
         **{
             f"{name}_strides": FaStrides(*tensor.stride()[:3])
             for name, tensor in tensors.items()
@@ -220,7 +221,7 @@ def run(
     library = load(chapter)
     with torch.cuda.device(device):
         given = describe(tensors, causal, scale)
-        added = more.add_to(given) if more else None  # stays alive until the launch
+        added = more.add_to(given, tensors) if more else None  # stays alive until the launch
         size = library.workspace_bytes(variant, given)
         make = torch.zeros if given.cache else torch.empty  # FaCache.workspace_is_zero
         workspace = make(size, dtype=torch.uint8, device=device)

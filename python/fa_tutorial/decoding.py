@@ -15,6 +15,7 @@ from . import arguments, chapter_library, checks, execution, integers
 from .registration import define, register_without_gradient
 
 PAGE_SIZES = (16, 64, 256)
+HEAD_DIMS = (64, 128, 256)
 FP8 = torch.float8_e4m3fn
 
 
@@ -38,7 +39,7 @@ class Cache:
             given += [("page-size", self.page_size), ("pages", self.pages), ("block-table", self.block_table)]
         return given + ([("splits", self.splits)] if self.splits else [])
 
-    def add_to(self, given: chapter_library.FaAttention) -> chapter_library.FaCache:
+    def add_to(self, given: chapter_library.FaAttention, tensors: dict) -> chapter_library.FaCache:
         address = chapter_library.address
         cache = chapter_library.FaCache(
             key_lengths=address(self.lengths),
@@ -125,6 +126,10 @@ def _flops(q, k, v, lengths, block_table, *rest, out_shape=None, **more) -> int:
 def _require_cache(query: Tensor, k_cache: Tensor, v_cache: Tensor, fp8: bool, paged: bool) -> None:
     """Raises one sentence unless query and the caches belong together."""
     checks.require_readable("query", query)
+    if query.element_size() != 2:
+        raise TypeError(f"query is {query.dtype}: it must be float16 or bfloat16")
+    if query.shape[3] not in HEAD_DIMS:
+        raise ValueError(f"query has the head_dim {query.shape[3]}: it must be 64, 128 or 256")
     for name, cache in (("k_cache", k_cache), ("v_cache", v_cache)):
         wanted = FP8 if fp8 else query.dtype
         if cache.dtype != wanted:
@@ -208,6 +213,43 @@ def _scales(k_scale: object, v_scale: object, k_cache: Tensor) -> tuple[Tensor |
     return tuple(found)
 
 
+def checked(
+    query: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    lengths: Tensor | None,
+    block_table: Tensor | None,
+    scale: float | None,
+    k_scale: Tensor | None,
+    v_scale: Tensor | None,
+    splits: int | None,
+) -> tuple:
+    """The arguments of the operator. @throws ValueError, TypeError, NotImplementedError  as decode()"""
+    arguments.require_tensors(query=query, k_cache=k_cache, v_cache=v_cache)
+    k_scale, v_scale = _scales(k_scale, v_scale, k_cache)
+    fp8, paged = k_scale is not None, block_table is not None
+    _require_cache(query, k_cache, v_cache, fp8, paged)
+    if fp8 and not query.is_cuda:
+        raise NotImplementedError("the cache is fp8: only a GPU takes one that is stored already")
+    batch, keys = query.shape[0], k_cache.shape[2]
+    if paged:
+        given, text = block_table, f"[{batch}, columns]"
+        block_table = integers.required("block_table", given, (batch, None), query, text)
+        keys *= block_table.shape[1]
+    if lengths is not None:
+        given = lengths
+        lengths = integers.required("lengths", given, (batch,), query, f"[{batch}], the batch")
+        integers.require_range("lengths", given, 0, keys, "the keys that the cache has for a sequence")
+        _require_queries(lengths, query.shape[2])
+    if paged:
+        _require_pages(block_table, lengths, k_cache.shape[0], k_cache.shape[2])
+    splits = 0 if splits is None else splits
+    if isinstance(splits, bool) or not isinstance(splits, int) or splits < 0:
+        raise TypeError(f"splits is {splits!r}: it must be a whole number of at least 1")
+    scale = arguments.scale_of(scale, query)
+    return query, k_cache, v_cache, lengths, block_table, k_scale, v_scale, scale, splits
+
+
 def decode(
     query: Tensor,
     k_cache: Tensor,
@@ -244,28 +286,6 @@ def decode(
     @param return_lse  also return LSE, [batch, heads, queries] in float32
     @throws ValueError, TypeError, NotImplementedError  one sentence that says what would be right
     """
-    arguments.require_tensors(query=query, k_cache=k_cache, v_cache=v_cache)
-    k_scale, v_scale = _scales(k_scale, v_scale, k_cache)
-    fp8, paged = k_scale is not None, block_table is not None
-    _require_cache(query, k_cache, v_cache, fp8, paged)
-    if fp8 and not query.is_cuda:
-        raise NotImplementedError("the cache is fp8: only a GPU takes one that is stored already")
-    batch, keys = query.shape[0], k_cache.shape[2]
-    if paged:
-        given, text = block_table, f"[{batch}, columns]"
-        block_table = integers.required("block_table", given, (batch, None), query, text)
-        keys *= block_table.shape[1]
-    if lengths is not None:
-        given = lengths
-        lengths = integers.required("lengths", given, (batch,), query, f"[{batch}], the batch")
-        integers.require_range("lengths", given, 0, keys, "the keys that the cache has for a sequence")
-        _require_queries(lengths, query.shape[2])
-    if paged:
-        _require_pages(block_table, lengths, k_cache.shape[0], k_cache.shape[2])
-    splits = 0 if splits is None else splits
-    if isinstance(splits, bool) or not isinstance(splits, int) or splits < 0:
-        raise TypeError(f"splits is {splits!r}: it must be a whole number of at least 1")
-    scale = arguments.scale_of(scale, query)
-    tensors = (query, k_cache, v_cache, lengths, block_table, k_scale, v_scale)
-    o, lse = decode_operator(*tensors, scale, splits)
+    given = checked(query, k_cache, v_cache, lengths, block_table, scale, k_scale, v_scale, splits)
+    o, lse = decode_operator(*given)
     return (o, lse) if return_lse else o

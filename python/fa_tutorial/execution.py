@@ -17,8 +17,8 @@ class More(Protocol):
     def options(self) -> list[tuple[str, object]]:
         """For a chapter's program: names without "--" and their values; a tensor stands for a file."""
 
-    def add_to(self, given: chapter_library.FaAttention) -> object:
-        """Adds it to the problem of a library. The result must outlive the problem."""
+    def add_to(self, given: chapter_library.FaAttention, tensors: dict) -> object:
+        """Adds it to the problem of a library with these tensors. The result must outlive the problem."""
 
 
 def sentence(name: str, refusal: Refusal) -> ValueError:
@@ -35,7 +35,7 @@ def simulate(
     """Fills the outputs in. @param tensors, outputs  by the names of the chapter's problem"""
     chapter, variant = selection.split(name)
     options = more.options() if more else []
-    results = simulator.run(chapter, variant, tensors, causal, scale, options)
+    results = simulator.run(chapter, variant, tensors, causal, scale, options, tuple(outputs))
     for output, values in results.items():
         outputs[output].copy_(values)  # exact: rounded already, widened for the file
 

@@ -79,29 +79,25 @@ def scaled_dot_product_attention(
     if return_lse:
         arguments.require_no_gradient_of_lse(query, key, value)
     if dropout_p:
-        seed = _seed_of_dropout(query)
-        return _masked(
-            query, key, value, is_causal, scale, Masks(dropout_p=dropout_p, seed=seed), False, return_lse
-        )
-    return _plain(query, key, value, is_causal, scale, chosen.backward, return_lse)
+        masks = Masks(dropout_p=dropout_p, seed=_seed_of_dropout(query))
+        o, lse = _masked(query, key, value, is_causal, scale, masks, False)
+    else:
+        o, lse = _plain(query, key, value, is_causal, scale, chosen.backward)
+    return (o, lse) if return_lse else o
 
 
-def _plain(query, key, value, is_causal, scale, backward, return_lse):
+def _plain(query, key, value, is_causal, scale, backward) -> tuple[Tensor, Tensor]:
     """By the kernels of chapters 03 to 10."""
     in_cpp = query.device.type == "cuda" and not arguments.is_transformed()
     call = operators.call if in_cpp else operators.attention
-    o, lse = call(query, key, value, bool(is_causal), scale, selection.chosen.forward, backward)
-    return (o, lse) if return_lse else o
+    return call(query, key, value, bool(is_causal), scale, selection.chosen.forward, backward)
 
 
-def _masked(query, key, value, is_causal, scale, masks, deterministic, return_lse):
+def _masked(query, key, value, is_causal, scale, masks, deterministic) -> tuple[Tensor, Tensor]:
     """By the kernels of chapters 11 and 12."""
     deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
     of_masks = (getattr(masks, field) for field in Masks.__dataclass_fields__)
-    o, lse = masked.masked_attention(
-        query, key, value, *of_masks, bool(is_causal), scale, bool(deterministic)
-    )
-    return (o, lse) if return_lse else o
+    return masked.masked_attention(query, key, value, *of_masks, bool(is_causal), scale, bool(deterministic))
 
 
 def _seed_of_dropout(query: Tensor) -> Tensor:
@@ -176,20 +172,71 @@ def _block_mask(block_mask: object, query: Tensor, key: Tensor) -> tuple[Tensor 
     raise ValueError(f"block_mask has the shape {found}: it must be {options}, for blocks of 128 or of 64")
 
 
-def _slopes(alibi_slopes: object, query: Tensor) -> Tensor | None:
-    if alibi_slopes is None:
+def _of_heads(name: str, given: object, query: Tensor) -> Tensor | None:
+    """A number for each head."""
+    if given is None:
         return None
-    if not isinstance(alibi_slopes, Tensor):
-        raise arguments.not_a_tensor(alibi_slopes=alibi_slopes)
-    heads = query.shape[1]
-    if alibi_slopes.dtype != torch.float32 or alibi_slopes.requires_grad:
-        raise TypeError("alibi_slopes must be float32, and has no gradient: pass .float().detach()")
-    if alibi_slopes.device != query.device or list(alibi_slopes.shape) != [heads]:
+    if not isinstance(given, Tensor):
+        raise arguments.not_a_tensor(**{name: given})
+    if given.dtype != torch.float32:
+        raise TypeError(f"{name} is {given.dtype}: it must be float32, pass {name}.float()")
+    if given.requires_grad and name == "alibi_slopes":
+        raise TypeError("alibi_slopes has no gradient: pass alibi_slopes.detach()")
+    if given.device != query.device or list(given.shape) != [query.shape[1]]:
         raise ValueError(
-            f"alibi_slopes is {list(alibi_slopes.shape)} on {alibi_slopes.device}: it must be [{heads}], the "
-            f"heads, on {query.device}"
+            f"{name} is {list(given.shape)} on {given.device}: it must be [{query.shape[1]}], the heads, on "
+            f"{query.device}"
         )
-    return alibi_slopes.contiguous()
+    return given.contiguous()
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    is_causal: bool,
+    scale: float | None,
+    window: int | None,
+    documents: Tensor | tuple[Tensor, Tensor] | None = None,
+    key_lengths: Tensor | None = None,
+    block_mask: Tensor | None = None,
+    softcap: float | None,
+    alibi_slopes: Tensor | None,
+    sinks: Tensor | None,
+    dropout_p: float,
+    deterministic: bool,
+    return_lse: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """O and, if it is wanted, LSE, which autograd takes for a constant: attention() without that check."""
+    query, key, value = arguments.under_autocast(query, key, value)
+    scale = arguments.scale_of(scale, query)
+    checks.require_problem(query, key, value, scale, other_width=True)
+    dropout_p = arguments.number("dropout_p", dropout_p)
+    of_queries, of_keys = _documents(documents, query, key)
+    blocks, block_size = _block_mask(block_mask, query, key)
+    masks = Masks(
+        documents=of_queries,
+        key_documents=of_keys,
+        key_lengths=_key_lengths(key_lengths, key),
+        block_mask=blocks,
+        alibi_slopes=_of_heads("alibi_slopes", alibi_slopes, query),
+        sinks=_of_heads("sinks", sinks, query),
+        seed=_seed_of_dropout(query) if dropout_p else None,
+        block_size=block_size,
+        window=_window(window),
+        softcap=0.0 if softcap is None else arguments.number("softcap", softcap),
+        dropout_p=dropout_p,
+    )
+    if not masked.is_plain(query, value, masks):
+        return _masked(query, key, value, is_causal, scale, masks, deterministic)
+    if deterministic or return_lse:
+        backward = selection.chosen.backward
+        if deterministic and not backward:
+            backward = selection.default("backward", query, True)
+        return _plain(query, key, value, is_causal, scale, backward)
+    o = scaled_dot_product_attention(query, key, value, is_causal=is_causal, scale=scale, enable_gqa=True)
+    return o, None
 
 
 def attention(
@@ -235,7 +282,8 @@ def attention(
         blocks of N queries and keys exist
     @param softcap  scores s become softcap * tanh(s / softcap); None or 0: they stay
     @param alibi_slopes  float32 [heads]: scores lose this for each key of distance; no gradient
-    @param sinks  not supported yet
+    @param sinks  float32 [heads]: one more logit in the softmax of each row, which has no value (gpt-oss);
+        -inf: none
     @param dropout_p  the probability with which an element of the softmax is dropped, rounded to a multiple
         of 1 / 256; drawn from PyTorch's generator for the CPU
     @param deterministic  gradients have the same bits in every run; with masks alone
@@ -244,33 +292,23 @@ def attention(
     @throws ValueError, TypeError, NotImplementedError  one sentence that says what would be right
     """
     arguments.require_tensors(query=query, key=key, value=value)
-    if sinks is not None:
-        raise NotImplementedError("sinks is given: no kernel has attention sinks, leave it out")
-    query, key, value = arguments.under_autocast(query, key, value)
-    scale = arguments.scale_of(scale, query)
-    checks.require_problem(query, key, value, scale, other_width=True)
-    dropout_p = arguments.number("dropout_p", dropout_p)
-    of_queries, of_keys = _documents(documents, query, key)
-    blocks, block_size = _block_mask(block_mask, query, key)
-    masks = Masks(
-        documents=of_queries,
-        key_documents=of_keys,
-        key_lengths=_key_lengths(key_lengths, key),
-        block_mask=blocks,
-        alibi_slopes=_slopes(alibi_slopes, query),
-        seed=_seed_of_dropout(query) if dropout_p else None,
-        block_size=block_size,
-        window=_window(window),
-        softcap=0.0 if softcap is None else arguments.number("softcap", softcap),
-        dropout_p=dropout_p,
-    )
     if return_lse:
         arguments.require_no_gradient_of_lse(query, key, value)
-    if not masked.is_plain(query, value, masks):
-        return _masked(query, key, value, is_causal, scale, masks, deterministic, return_lse)
-    if not deterministic:
-        return scaled_dot_product_attention(
-            query, key, value, is_causal=is_causal, scale=scale, enable_gqa=True, return_lse=return_lse
-        )
-    backward = selection.chosen.backward or selection.default("backward", query, True)
-    return _plain(query, key, value, is_causal, scale, backward, return_lse)
+    o, lse = attend(
+        query,
+        key,
+        value,
+        is_causal=is_causal,
+        scale=scale,
+        window=window,
+        documents=documents,
+        key_lengths=key_lengths,
+        block_mask=block_mask,
+        softcap=softcap,
+        alibi_slopes=alibi_slopes,
+        sinks=sinks,
+        dropout_p=dropout_p,
+        deterministic=deterministic,
+        return_lse=return_lse,
+    )
+    return (o, lse) if return_lse else o

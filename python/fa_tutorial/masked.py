@@ -17,8 +17,9 @@ from .registration import by_vmap, define, register_autograd
 MOST_COLS = 256  # of plain attention: chapters 03 to 10
 MOST_MASKED_COLS = 128
 MOST_COLS_OF_BACKWARD = 512  # of chapter 12
-TENSORS = 6  # of Masks: its first members
-MASKED = "masks, softcap, alibi_slopes and dropout_p"
+TENSORS = 7  # of Masks: its first members
+OF_SINKS = 5  # the place of sinks among them
+MASKED = "masks, softcap, alibi_slopes, sinks and dropout_p"
 
 
 def is_plain(q: Tensor, v: Tensor, masks: Masks) -> bool:
@@ -87,7 +88,8 @@ def _new_outputs(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
 
 
 _MASKS = """Tensor? documents, Tensor? key_documents, Tensor? key_lengths, Tensor? block_mask,
-    Tensor? alibi_slopes, Tensor? seed, SymInt block_size, SymInt window, float softcap, float dropout_p"""
+    Tensor? alibi_slopes, Tensor? sinks, Tensor? seed, SymInt block_size, SymInt window, float softcap,
+    float dropout_p"""
 _OPTIONS = f"{_MASKS}, bool is_causal, float scale, bool deterministic"
 _GIVEN = "Tensor q, Tensor k, Tensor v"
 
@@ -106,7 +108,8 @@ def _masked_attention(q: Tensor, k: Tensor, v: Tensor, *options) -> tuple[Tensor
     name = variant_for(q, v, masks, deterministic)
     o, lse = _new_outputs(q, v)
     if are_empty(q, k):
-        return o.zero_(), lse.fill_(-math.inf)
+        lse.fill_(-math.inf) if masks.sinks is None else lse.copy_(masks.sinks[:, None])
+        return o.zero_(), lse
     more = masks if masks.hide_something() else None
     execution.run(name, {"q": q, "k": k, "v": v}, {"o": o, "lse": lse}, is_causal, scale, more)
     return o, lse
@@ -117,21 +120,28 @@ def _fake_masked_attention(q, k, v, *rest):
     return _new_outputs(q, v)
 
 
+def _new_gradients(q: Tensor, k: Tensor, v: Tensor, masks: Masks) -> tuple[Tensor, ...]:
+    of_sinks = q.new_empty(0, dtype=torch.float32) if masks.sinks is None else torch.empty_like(masks.sinks)
+    return *(torch.empty_like(x) for x in (q, k, v)), of_sinks
+
+
 def _masked_attention_backward(
     do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *options
-) -> tuple[Tensor, Tensor, Tensor]:
-    """dQ, dK and dV, each laid out like its input."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """dQ, dK and dV, each laid out like its input, and the gradient of the sinks, [0] without sinks."""
     masks, is_causal, scale, deterministic = _split(options)
     checks.require_problem(q, k, v, scale, other_width=True)
     checks.require_results(q, v, do, o, lse)
     if are_empty(q, k):
-        return tuple(torch.zeros_like(x) for x in (q, k, v))
+        return tuple(x.zero_() for x in _new_gradients(q, k, v, masks))
     do = execution.readable_gradient(do, o)
     checks.require_memory({"query": q, "key": k, "value": v, "the gradient": do, "o": o, "lse": lse})
-    gradients = tuple(torch.empty_like(x) for x in (q, k, v))
+    gradients = _new_gradients(q, k, v, masks)
     results = {"o": o, "lse": lse} if q.device.type == "cuda" else {}
     tensors = {"q": q, "k": k, "v": v, "do": do} | results
-    outputs = dict(zip(("dq", "dk", "dv"), gradients, strict=True))
+    outputs = dict(zip(("dq", "dk", "dv", "dsinks"), gradients, strict=True))
+    if masks.sinks is None:
+        del outputs["dsinks"]
     more = masks if masks.hide_something() else None
     name = variant_for(q, v, masks, deterministic)
     execution.run(name, tensors, outputs, is_causal, scale, more)
@@ -141,7 +151,7 @@ def _masked_attention_backward(
 def _fake_backward(do, q, k, v, o, lse, *rest):
     checks.require_problem(q, k, v, rest[-2], other_width=True)
     checks.require_results(q, v, do, o, lse)
-    return tuple(torch.empty_like(x) for x in (q, k, v))
+    return _new_gradients(q, k, v, _split(rest)[0])
 
 
 masked_attention = define(
@@ -154,7 +164,7 @@ masked_attention_backward = define(
     "masked_attention_backward",
     _masked_attention_backward,
     _fake_backward,
-    f"(Tensor d_o, {_GIVEN}, Tensor o, Tensor lse, {_OPTIONS}) -> (Tensor, Tensor, Tensor)",
+    f"(Tensor d_o, {_GIVEN}, Tensor o, Tensor lse, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor)",
 )
 
 
@@ -173,17 +183,21 @@ def _save(ctx, inputs, output) -> None:
 
 
 def _gradients(ctx, do, _):
-    rest = (None,) * (TENSORS + len(ctx.numbers))
+    rest = [None] * (TENSORS + len(ctx.numbers))
     if do is None:
         return None, None, None, *rest
     q, k, v, o, lse, *tensors = ctx.saved_tensors
-    return *masked_attention_backward(do, q, k, v, o, lse, *tensors, *ctx.numbers), *rest
+    *gradients, of_sinks = masked_attention_backward(do, q, k, v, o, lse, *tensors, *ctx.numbers)
+    if tensors[OF_SINKS] is not None:
+        rest[OF_SINKS] = of_sinks
+    return *gradients, *rest
 
 
 register_autograd(masked_attention, masked_attention_backward, _save, _gradients)
-torch.library.register_vmap(masked_attention, by_vmap(masked_attention, shared=(3, 4, 6, 7, 8)))
+torch.library.register_vmap(masked_attention, by_vmap(masked_attention, shared=(3, 4, 6, 7, 8, 9)))
 torch.library.register_vmap(
-    masked_attention_backward, by_vmap(masked_attention_backward, dense=(4, 5), shared=(6, 7, 9, 10, 11))
+    masked_attention_backward,
+    by_vmap(masked_attention_backward, dense=(4, 5), shared=(6, 7, 9, 10, 11, 12), refused=(11,)),
 )
 
 

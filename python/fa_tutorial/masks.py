@@ -9,7 +9,7 @@ import torch
 
 from . import chapter_library
 
-TENSORS = ("documents", "key_documents", "key_lengths", "block_mask", "alibi_slopes")
+TENSORS = ("documents", "key_documents", "key_lengths", "block_mask", "alibi_slopes", "sinks")
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Masks:
     key_lengths: torch.Tensor | None = None  # int32 [batch]
     block_mask: torch.Tensor | None = None  # uint8 [heads or 1, rows, cols]
     alibi_slopes: torch.Tensor | None = None  # float32 [heads]
+    sinks: torch.Tensor | None = None  # float32 [heads]
     seed: torch.Tensor | None = None  # of dropout: int64 [1], on the CPU
     block_size: int = 0  # 64 or 128
     window: int = 0
@@ -30,9 +31,9 @@ class Masks:
 
     def hide_something(self) -> bool:
         """Whether anything differs from an attention without them."""
-        return any(x is not None for x in (self.documents, self.key_lengths, self.block_mask)) or bool(
-            self.window or self.dropout_p or self.change_scores()
-        )
+        return any(
+            x is not None for x in (self.documents, self.key_lengths, self.block_mask, self.sinks)
+        ) or bool(self.window or self.dropout_p or self.change_scores())
 
     def change_scores(self) -> bool:
         return self.softcap != 0 or self.alibi_slopes is not None
@@ -47,9 +48,10 @@ class Masks:
             given += [("dropout", self.dropout_p), ("dropout-seed", int(self.seed))]
         return given
 
-    def add_to(self, given: chapter_library.FaAttention) -> chapter_library.FaMasks:
+    def add_to(self, given: chapter_library.FaAttention, tensors: dict) -> chapter_library.FaMasks:
         masks = chapter_library.FaMasks(
             **{name: chapter_library.address(getattr(self, name)) for name in TENSORS},
+            dsinks=chapter_library.address(tensors.get("dsinks")),
             heads_of_blocks=1 if self.block_mask is None else self.block_mask.shape[0],
             size_of_blocks=self.block_size,
             window=self.window,

@@ -105,12 +105,15 @@ def register_without_gradient(operator, sentence: str) -> None:
     library.impl(operator, _autograd_of(operator, _function_of(operator, refuse, None)), "Autograd")
 
 
-def by_vmap(operator, dense: tuple[int, ...] = (), shared: tuple[int, ...] = ()):
+def by_vmap(
+    operator, dense: tuple[int, ...] = (), shared: tuple[int, ...] = (), refused: tuple[int, ...] = ()
+):
     """The rule with which vmap calls an operator once: its dimension becomes a part of the batch, which takes
     a copy where strides cannot say so.
 
     @param dense  the arguments that are copied if they are expanded
     @param shared  those without a batch: vmap must not go through them
+    @param refused  those with a gradient that is a sum over the batch: they must not be given
     """
 
     def merged(x: torch.Tensor, dim: int | None, size: int) -> torch.Tensor:
@@ -123,6 +126,8 @@ def by_vmap(operator, dense: tuple[int, ...] = (), shared: tuple[int, ...] = ())
             raise NotImplementedError(
                 "vmap goes through a mask, slopes or a seed: only query, key, value and key_lengths may vary"
             )
+        if any(args[which] is not None for which in refused):
+            raise NotImplementedError("vmap goes through the gradient of sinks: leave sinks or vmap out")
         given = [
             merged(x, dim, size) if isinstance(x, torch.Tensor) and which not in shared else x
             for which, (x, dim) in enumerate(zip(args, in_dims, strict=True))

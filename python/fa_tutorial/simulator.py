@@ -124,17 +124,19 @@ def run(
     tensors: dict[str, torch.Tensor],
     causal: bool,
     scale: float,
-    more: Iterable[tuple[str, object]] = (),
+    more: Iterable[tuple[str, object]],
+    names: tuple[str, ...],
 ) -> dict[str, torch.Tensor]:
     """Runs a variant and returns its outputs in float32, by name.
 
     @param tensors  q, k, v and, for a backward pass, do
     @param more  other options and their values; a tensor is passed in a file
+    @param names  of the outputs
     """
-    dtype, backward = tensors["q"].dtype, "do" in tensors
+    dtype = tensors["q"].dtype
     options = ["--variant", variant, "--no-check", "--dtype", DTYPES[dtype]]
     options += ["--scale", repr(scale)] + (["--causal"] if causal else [])
-    options += ["--backward"] if backward and chapter[:2] in TWO_WAY else []
+    options += ["--backward"] if "do" in tensors and chapter[:2] in TWO_WAY else []
     with tempfile.TemporaryDirectory(prefix="fa_tutorial_") as folder:
         outputs = Path(folder) / "out"
         for name, value in (*tensors.items(), *more):
@@ -144,7 +146,6 @@ def run(
                 value = file
             options += [f"--{name}", str(value)]
         _checked(chapter, [*options, "--out", str(outputs)], f"{chapter[:2]}/{variant}")
-        names = ("dq", "dk", "dv") if backward else ("o", "lse")
         try:
             return {name: read_npy(outputs / f"{name}.npy") for name in names}
         except OSError as error:

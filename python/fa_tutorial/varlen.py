@@ -103,6 +103,43 @@ def _moved(x: Tensor, places: Tensor | None, length: int) -> Tensor:
     return x.transpose(0, 1).unsqueeze(0)
 
 
+def attend_varlen(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor | None,
+    *,
+    return_lse: bool,
+    **options,
+) -> tuple[Tensor, Tensor | None]:
+    """O and, if it is wanted, LSE: attention_varlen() as functions.attend() is attention().
+
+    @param options  those of functions.attend()
+    """
+    _require_tokens(query, key, value)
+    cu_seqlens_k = cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k
+    of_queries = _require_ends("cu_seqlens_q", cu_seqlens_q, query.shape[0], "query", query)
+    of_keys = of_queries
+    if cu_seqlens_k is not cu_seqlens_q or key.shape[0] != query.shape[0]:
+        of_keys = _require_ends("cu_seqlens_k", cu_seqlens_k, key.shape[0], "key", query)
+    if of_queries.numel() != of_keys.numel():
+        raise ValueError(
+            f"cu_seqlens_q has {of_queries.numel() - 1} sequences and cu_seqlens_k {of_keys.numel() - 1}: "
+            f"they must be as many"
+        )
+    slots = _slots(of_queries, of_keys, query.shape[0])
+    documents = slots.documents if slots.key_documents is None else (slots.documents, slots.key_documents)
+    q = _moved(query, slots.of_queries, slots.length)
+    k, v = (_moved(x, slots.of_keys, slots.length) for x in (key, value))
+    o, lse = functions.attend(q, k, v, documents=documents, return_lse=return_lse, **options)
+    o = o[0].transpose(0, 1)
+    if slots.of_queries is not None:
+        o = o.index_select(0, slots.of_queries)
+        lse = lse.index_select(2, slots.of_queries) if return_lse else None
+    return o, lse[0] if return_lse else None
+
+
 def attention_varlen(
     query: Tensor,
     key: Tensor,
@@ -140,29 +177,17 @@ def attention_varlen(
     @throws ValueError, TypeError, NotImplementedError  one sentence that says what would be right
     """
     arguments.require_tensors(query=query, key=key, value=value)
-    _require_tokens(query, key, value)
-    cu_seqlens_k = cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k
-    of_queries = _require_ends("cu_seqlens_q", cu_seqlens_q, query.shape[0], "query", query)
-    of_keys = of_queries
-    if cu_seqlens_k is not cu_seqlens_q or key.shape[0] != query.shape[0]:
-        of_keys = _require_ends("cu_seqlens_k", cu_seqlens_k, key.shape[0], "key", query)
-    if of_queries.numel() != of_keys.numel():
-        raise ValueError(
-            f"cu_seqlens_q has {of_queries.numel() - 1} sequences and cu_seqlens_k {of_keys.numel() - 1}: "
-            f"they must be as many"
-        )
-    slots = _slots(of_queries, of_keys, query.shape[0])
-    documents = slots.documents if slots.key_documents is None else (slots.documents, slots.key_documents)
-    q = _moved(query, slots.of_queries, slots.length)
-    k, v = (_moved(x, slots.of_keys, slots.length) for x in (key, value))
-    found = functions.attention(
-        q,
-        k,
-        v,
+    if return_lse:
+        arguments.require_no_gradient_of_lse(query, key, value)
+    o, lse = attend_varlen(
+        query,
+        key,
+        value,
+        cu_seqlens_q,
+        cu_seqlens_k,
         is_causal=is_causal,
         scale=scale,
         window=window,
-        documents=documents,
         softcap=softcap,
         alibi_slopes=alibi_slopes,
         sinks=sinks,
@@ -170,9 +195,4 @@ def attention_varlen(
         deterministic=deterministic,
         return_lse=return_lse,
     )
-    o, lse = found if return_lse else (found, None)
-    o = o[0].transpose(0, 1)
-    if slots.of_queries is not None:
-        o = o.index_select(0, slots.of_queries)
-        lse = lse.index_select(2, slots.of_queries) if return_lse else None
-    return (o, lse[0]) if return_lse else o
+    return (o, lse) if return_lse else o

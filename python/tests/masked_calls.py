@@ -92,6 +92,11 @@ def add_slopes(call: Call, slopes: torch.Tensor) -> None:
     call.extras.bias = -slopes.double()[:, None, None] * (keys(call) - stands(call)).abs()
 
 
+def add_sinks(call: Call) -> None:
+    sinks = torch.randn(call.q.shape[1], device=call.q.device).requires_grad_()
+    call.arguments["sinks"] = call.extras.sinks = sinks
+
+
 def kept(call: Call, dropout_p: float, seed: int) -> torch.Tensor:
     """What dropout keeps after manual_seed(seed): O is P where V is the identity. 64 keys at most."""
     batch, heads, seq_q, _ = call.q.shape
@@ -135,6 +140,8 @@ def random_call(choose: random.Random, longest: int, device: str) -> Call:
         call.arguments["softcap"] = call.extras.softcap = choose.choice((0.5, 3.0, 20.0))
     if choose.random() < 0.3:
         add_slopes(call, torch.rand(kv_heads * group))
+    if choose.random() < 0.3:
+        add_sinks(call)
     return call
 
 
@@ -142,8 +149,10 @@ def complaints(call: Call) -> list[str]:
     """What is wrong with O, LSE and the gradients of a call."""
     inputs = (call.q, call.k, call.v)
     o = fa_tutorial.attention(*inputs, **call.arguments)
-    gradients = torch.autograd.grad(o, inputs, call.do)
-    found = dict(zip(("dq", "dk", "dv"), gradients, strict=True)) | {"o": o}
+    sinks = call.extras.sinks
+    wanted = inputs if sinks is None else (*inputs, sinks)
+    gradients = torch.autograd.grad(o, wanted, call.do)
+    found = dict(zip(("dq", "dk", "dv", "dsinks"), gradients, strict=False)) | {"o": o}
     if "dropout_p" not in call.arguments:
         with torch.no_grad():
             found["lse"] = fa_tutorial.attention(*inputs, **call.arguments, return_lse=True)[1]

@@ -28,6 +28,7 @@ class Extras:
     softcap: float = 0.0
     bias: torch.Tensor | None = None  # added to the scores
     kept: torch.Tensor | None = None  # what dropout multiplies P by: 0 or 1 / (1 - p)
+    sinks: torch.Tensor | None = None  # [heads]: one more logit of each row, without a value
 
 
 def attention(q, k, v, do, causal: bool, scale: float, extras: Extras | None = None) -> Reference:
@@ -50,6 +51,9 @@ def attention(q, k, v, do, causal: bool, scale: float, extras: Extras | None = N
     if extras.visible is not None:
         s = s.masked_fill(~extras.visible, -torch.inf)
     lse = s.logsumexp(-1)
+    if extras.sinks is not None:
+        sinks = extras.sinks.detach().double()[:, None]
+        lse = torch.logaddexp(lse, sinks)
     p = torch.exp(s - lse[..., None]).nan_to_num(0.0)  # rows that see no key
     z = 1.0 if extras.kept is None else extras.kept
 
@@ -61,7 +65,10 @@ def attention(q, k, v, do, causal: bool, scale: float, extras: Extras | None = N
             return x.unflatten(1, (-1, group)).sum(2)
 
         of_v = of_group((p * z).mT @ do)
-        return {"o": p * z @ v, "dq": ds @ k, "dk": of_group(ds.mT @ q), "dv": of_v}
+        found = {"o": p * z @ v, "dq": ds @ k, "dk": of_group(ds.mT @ q), "dv": of_v}
+        if extras.sinks is not None:
+            found["dsinks"] = -(torch.exp(sinks - lse) * delta[..., 0]).sum((0, 2))
+        return found
 
     results = products(do, every_v, q, every_k, 1.0)
     without_signs = (x.abs() for x in (do, every_v, q, every_k))

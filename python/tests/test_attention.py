@@ -60,9 +60,20 @@ class Agreement(OnDevice):
         masked_calls.add_slopes(call, torch.tensor([0.5, 0.1, 0.0, 1.0]))
         self.agrees(call)
 
+    def test_sinks(self):
+        call = self.call()
+        masked_calls.add_sinks(call)
+        self.agrees(call)
+        masked_calls.add_window(call, 20)
+        call.arguments["is_causal"] = True
+        self.agrees(call)
+        call.arguments["softcap"] = call.extras.softcap = 3.0
+        self.agrees(call)
+
     def test_deterministic(self):
         call = self.call()
         masked_calls.add_window(call, 30)
+        masked_calls.add_sinks(call)
         call.arguments["deterministic"] = True
         self.agrees(call)
         plain = self.call(torch.float32)
@@ -148,7 +159,7 @@ class Autograd(OnDevice):
 
     def options(self) -> tuple:
         lengths = torch.tensor([30, 7], dtype=torch.int32, device=self.device)
-        return (None, None, lengths, None, None, None, 0, 5, 0.0, 0.0, True, 0.2, False)
+        return (None, None, lengths, None, None, None, None, 0, 5, 0.0, 0.0, True, 0.2, False)
 
     def test_opcheck(self):
         torch.library.opcheck(FORWARD, (*self.inputs, *self.options()))
@@ -232,12 +243,12 @@ class Refusals(OnDevice):
         refuses(call, TypeError, "softcap is a str", softcap="3")
         refuses(call, ValueError, "softcap is -1", softcap=-1.0)
         refuses(call, ValueError, "dropout is 1.5: must be 0, or from", dropout_p=1.5)
-        refuses(call, TypeError, "alibi_slopes must be float32", alibi_slopes=whole(1, 2, 3, 4))
+        refuses(call, TypeError, "alibi_slopes is torch.int64", alibi_slopes=whole(1, 2, 3, 4))
+        refuses(call, TypeError, "sinks is a float", sinks=1.0)
         slopes = torch.ones(3, device=self.device)
         refuses(call, ValueError, r"alibi_slopes is \[3\]", alibi_slopes=slopes)
         refuses(call, NotImplementedError, "no kernel has both", softcap=1.0, dropout_p=0.5)
         refuses(call, NotImplementedError, "deterministic gradients", softcap=1.0, deterministic=True)
-        refuses(call, NotImplementedError, "sinks is given", sinks=torch.ones(4, device=self.device))
         refuses(call, NotImplementedError, "lse has no gradient", window=1, return_lse=True)
         single = masked_calls.tensors(torch.float32, 1, 1, 1, 3, 3, 64, self.device)
         refuses(single, NotImplementedError, "query is torch.float32: masks", window=1)

@@ -160,7 +160,7 @@ class Decoding(OnDevice):
         refuses(TypeError, "splits is 1.5", q, k, v, splits=1.5)
         refuses(ValueError, "scale is 0", q, k, v, scale=0)
         wide, narrow = (torch.ones(1, 1, 1, 80, device=self.device).half() for _ in "qk")
-        refuses(ValueError, "head_dim is 80: must be one of", wide, narrow, narrow)
+        refuses(ValueError, "query has the head_dim 80: it must be 64, 128", wide, narrow, narrow)
         refuses(NotImplementedError, "decode.. has no gradient", q.requires_grad_(), k, v)
 
 

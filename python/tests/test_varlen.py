@@ -54,6 +54,7 @@ class Varlen(OnDevice):
             if "window" in arguments:
                 masked_calls.add_window(call, arguments["window"])
             call.extras.softcap = arguments.get("softcap", 0.0)
+            call.extras.sinks = arguments.get("sinks")
             if "alibi_slopes" in arguments:
                 masked_calls.add_slopes(call, arguments["alibi_slopes"])
             expected = call.expected()
@@ -79,6 +80,7 @@ class Varlen(OnDevice):
         slopes = torch.rand(4, device=self.device)
         self.agrees([40, 30], alibi_slopes=slopes)
         self.agrees([40, 30], [20, 70], alibi_slopes=slopes)
+        self.agrees([40, 30], [60, 20], sinks=torch.randn(4, device=self.device), is_causal=True, window=9)
 
     def test_dropout(self):
         q, k, v, do = self.tensors(100, 100)
