@@ -1,8 +1,8 @@
 """The operators on a GPU: python -m unittest tests.test_cuda, in python/. Skipped where PyTorch finds no GPU.
 
-The tests of the other files again, and what only a GPU has: streams, graphs, several devices, the memory that a
-call takes and the time that it costs the host. Needs the chapters' libraries: ./learn test --pytorch --preset
-cuda builds them.
+The tests of the other files again, and what only a GPU has: streams, graphs, several devices, the memory that
+a call takes and the time that it costs the host. Needs the chapters' libraries: ./learn test --pytorch
+--preset cuda builds them.
 """
 
 from __future__ import annotations
