@@ -181,6 +181,31 @@ class Autograd(OnDevice):
         ):
             torch.testing.assert_close(gradient, right)
 
+    def test_export_with_any_length(self):
+        class Layer(torch.nn.Module):
+            def forward(self, q, k, v):
+                return fa_tutorial.attention(q, k, v, is_causal=True, window=9)
+
+        whole = [x.detach() for x in self.inputs]
+        queries, keys = torch.export.Dim("queries", max=4096), torch.export.Dim("keys", max=4096)
+        lengths = ({2: queries}, {2: keys}, {2: keys})
+        exported = torch.export.export(Layer(), tuple(whole), dynamic_shapes=lengths).module()
+        given = (whole[0][:, :, :7], whole[1][:, :, :11], whole[2][:, :, :11])
+        expected = fa_tutorial.attention(*given, is_causal=True, window=9)
+        self.assertTrue(torch.equal(exported(*given), expected))
+
+    def test_saved_on_the_cpu(self):
+        def gradients():
+            return torch.autograd.grad(
+                fa_tutorial.attention(*self.inputs, window=9), self.inputs, self.call.do
+            )
+
+        expected = gradients()
+        with torch.autograd.graph.save_on_cpu():
+            o = fa_tutorial.attention(*self.inputs, window=9)
+        found = torch.autograd.grad(o, self.inputs, self.call.do)
+        self.assertTrue(all(map(torch.equal, found, expected)))
+
     def test_dropout_under_compile_and_checkpoint(self):
         def of(q, k, v):
             return fa_tutorial.attention(q, k, v, dropout_p=0.5)
