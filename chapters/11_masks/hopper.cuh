@@ -15,6 +15,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <type_traits>
 
 #include "09_hopper/choices.cuh"
 #include "09_hopper/consumer.cuh"
@@ -185,14 +186,10 @@ __device__ __forceinline__ void partial_step_in_turn(ch09::Consumer<Tile>& consu
   pack_p<Tile>(consumer.rP, consumer.rS);
 }
 
-/// finish_rows() of a query tile, without sinks and with them. The last P V is in flight: instead of O, the
-/// correction multiplies what O is divided by.
+/// The end of a query tile's rows, with a sink. The last P V is in flight: the correction goes into 1 / l
+/// instead of O.
 template <class Tile>
-__device__ __forceinline__ void finish_rows(ch09::Consumer<Tile>& consumer, const NoSinks&, float) {
-  consumer.finish_rows();
-}
-template <class Tile>
-__device__ __forceinline__ void finish_rows(ch09::Consumer<Tile>& consumer, const WithSinks&, float sink) {
+__device__ __forceinline__ void join_and_finish_rows(ch09::Consumer<Tile>& consumer, float sink) {
   float correction[2];
 #pragma unroll
   for (int row = 0; row < 2; ++row)
@@ -200,6 +197,15 @@ __device__ __forceinline__ void finish_rows(ch09::Consumer<Tile>& consumer, cons
   consumer.finish_rows();
 #pragma unroll
   for (int row = 0; row < 2; ++row) consumer.inv_l[row] *= correction[row];
+}
+/// The same, with sinks or without. @tparam Sinks  NoSinks or WithSinks
+template <class Sinks, class Tile>
+__device__ __forceinline__ void finish_rows(ch09::Consumer<Tile>& consumer, float sink) {
+  if constexpr (std::is_same_v<Sinks, WithSinks>) {
+    join_and_finish_rows(consumer, sink);
+  } else {
+    consumer.finish_rows();
+  }
 }
 
 /// The scores of a head, and its sink, for rows that are computed again.
@@ -279,7 +285,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
                      more ? consumer.k_tile() : consumer.first_k);
       ptx::wgmma_commit();
       turn.pass();
-      finish_rows(consumer, sinks, sink);
+      finish_rows<Sinks>(consumer, sink);
       ptx::wgmma_wait<1>(consumer.rO);
       consumer.v.release(s.tiles.v_ring);
       const MaskedPairs<typename Tile::T> pairs(a, masks, tile.head);

@@ -25,7 +25,7 @@ namespace fa::ch11 {
 
 /// The sink joins a row whose keys have been summed, as chapter 02 merges two parts of a row: it is a part
 /// with the maximum `sink`, a sum of 1, and O = 0. Four lanes share a row, and one of them adds the sink.
-/// @param m, l  the row's maximum, times log2 e, and this lane's share of the sum of 2^(s - m)
+/// @param m, l  the maximum, times log2 e; this lane's share of the sum of 2^(s - m)
 /// @param sink  times log2 e; -inf for none
 /// @return  by what the row of O must be multiplied
 __device__ __forceinline__ float join_sink(float& m, float& l, float sink) {

@@ -2,8 +2,8 @@
 /// sparse_attention(): FlashAttention of chapter 07 that visits the tiles of a BlockMask, with mods.
 ///
 /// Tensors as in chapter 07: any lengths, strides and grouped heads, and any head_dim that is a multiple of 8
-/// up to the kernel's d. A query that sees no key has O = 0 and LSE = -inf. Keys after the length of their
-/// sequence are never read.
+/// up to the kernel's d. A query that sees no key has O = 0 and LSE = -inf, or its head's sink. Keys after
+/// the length of their sequence are never read.
 ///
 /// This kernel and those of forward.cuh have the tiles of chapter 07's `final`, and
 ///
@@ -11,7 +11,7 @@
 ///   block   Tile::kThreads: one warp per kWarpRows queries
 ///   shared  Tile::kSharedBytes: a tile of Q, then of O; two stages of K and of V
 ///   HBM     reads Q once, and for each block the keys and values of the tiles that it visits, and the
-///           documents, lengths and blocks that masks need; writes O and LSE, which
+///           documents, lengths and blocks that masks need, and the sink; writes O and LSE, which
 ///           repair_marked_rows() reads
 ///
 /// mask_mod.cuh has the masks, block_mask.cuh the lists of tiles, mods.cuh the mods, which do nothing in

@@ -263,6 +263,8 @@ class Mistakes {
     };
     add_sink("with the sink of the first head for all",
              [of_first = double(shape_.sinks->front())](double, std::int64_t) { return of_first; });
+    add_sink("if each of the four lanes of a row added the sink",
+             [](double sink, std::int64_t) { return sink + std::log(4); });
     add_sink("with the scale applied to the sinks",
              [scale = shape_.logit_scale()](double sink, std::int64_t) { return scale * sink; });
     add_sink("without the factor log2 e of the sinks",

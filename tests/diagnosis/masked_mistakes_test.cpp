@@ -336,6 +336,7 @@ TEST(MaskedOthers, SinksInOtherPlaces) {
   expect("with the sink in O, but not in LSE", sink, 0);
   expect("with the sink in LSE, but not in O", 0, sink);
   expect("with the sink of the first head for all", std::exp(0.75), std::exp(0.75));
+  expect("if each of the four lanes of a row added the sink", 4 * sink, 4 * sink);
   expect("with the scale applied to the sinks", std::exp(-0.625), std::exp(-0.625));
   const double log2e = std::log2(std::exp(1.0));
   expect("without the factor log2 e of the sinks", std::exp(-1.25 / log2e), std::exp(-1.25 / log2e));

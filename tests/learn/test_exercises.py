@@ -1529,6 +1529,13 @@ class DiagnosisTest(unittest.TestCase):
         each = self.said(attempt(**wrong(ALL_ROWS, ALL_COLS, 32, factor_per_line=True)))
         self.assertIn("each row is off by a factor of its own", each)
 
+    def test_a_tensor_with_one_axis_has_a_number_for_each_head(self):
+        of_heads = wrong(ALL_ROWS, axis(8, 3, 2, 4), 3, factor=-1)
+        of_heads["check"]["tensors"]["y"]["pattern"]["axes"].pop(0)
+        text = self.said(attempt(**of_heads))
+        self.assertIn("heads 2 to 4 of 8", text)
+        self.assertIn("all of them are off by the same factor: -1 times what they should be", text)
+
     def test_a_factor_of_a_single_row_is_only_that(self):
         text = self.said(attempt(**wrong(axis(4, 1, 3, 3), ALL_COLS, 8, factor=0.5)))
         self.assertIn("the wrong columns of this row are 0.5 times what they should be", text)

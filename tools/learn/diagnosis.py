@@ -66,7 +66,12 @@ SIGNALS = {
 DEADLOCK = "deadlock: "  # the simulator's word for ranks that wait for each other
 
 # What each index of a tensor counts, by the tensor's rank.
-AXES = {2: ("row", "column"), 3: ("batch", "head", "query"), 4: ("batch", "head", "row", "column")}
+AXES = {
+    1: ("head",),
+    2: ("row", "column"),
+    3: ("batch", "head", "query"),
+    4: ("batch", "head", "row", "column"),
+}
 EVERY_ELEMENT = "every element is wrong"
 PLURALS = {"query": "queries", "batch": "batches"}
 
@@ -273,7 +278,7 @@ def _factor(tensor: str, pattern: dict, names: tuple[str, ...]) -> list[str]:
         return [text]
     if (factor := pattern.get("factor")) is not None:
         lines = math.prod(axis["count"] for axis in pattern["axes"][:-1])
-        if lines == 1 and names[-1] != "query":
+        if lines == 1 and names[-1] not in ("query", "head"):
             return [f"the wrong {many} of this {line} are {_times(factor)}"]
         return [f"all of them are off by the same factor: {_times(factor)}"]
     if pattern["factor_per_line"]:
