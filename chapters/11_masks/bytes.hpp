@@ -54,8 +54,16 @@ std::vector<RowOfTiles> rows_of_tiles(const Masks& masks, std::int64_t batch, Fi
 /// blocks one element per evaluation.
 inline void add_masks(Traffic& to, const Masks& masks, std::int64_t warps, std::int64_t evaluations) {
   if (masks.documents) add(to, "documents", {.read_bytes = 4 * evaluations, .at_least = true});
+  if (masks.documents && masks.key_documents != masks.documents)
+    add(to, "key_documents", {.read_bytes = 4 * evaluations, .at_least = true});
   if (masks.blocks) add(to, "block_mask", {.read_bytes = evaluations, .at_least = true});
   if (masks.key_lengths) add(to, "key_lengths", {.read_bytes = 4 * warps, .at_least = true});
+}
+
+/// Adds what is read of the slopes of ALiBi, at least: those of each head.
+inline void add_slopes(Traffic& to, const MaskedShape& shape) {
+  if (shape.alibi_slopes)
+    add(to, "alibi_slopes", {.read_bytes = 4 * shape.batch * shape.heads, .at_least = true});
 }
 
 /// Adds what kernels read of the sinks, once for each warp. Does nothing without sinks.
@@ -104,6 +112,7 @@ Traffic forward_traffic(const MaskedShape& shape, Finds finds, const ListBuffers
   const std::int64_t warps = heads * Of::rows(masks) * Tile::kWarps;
   const auto all_lists = std::int64_t(rows.size());
   add_masks(traffic, masks, warps, partial * heads_of_list + (listed ? all_lists : 0));
+  add_slopes(traffic, shape);
   if (listed) {
     const bool ordered = !buffers.order.empty();
     const ListReads reads = {.listed = ordered ? 0 : warps,
@@ -157,6 +166,7 @@ Traffic key_tile_traffic(const MaskedShape& shape, Finds finds, const ListBuffer
   const std::int64_t warps = shape.batch * shape.kv_heads * Of::rows(masks) * Tile::kWarps;
   const auto all_lists = std::int64_t(rows.size());
   add_masks(traffic, masks, warps, partial * heads_of_list + (listed ? all_lists : 0));
+  add_slopes(traffic, shape);
   if (listed) {
     const ListReads reads = {.listed = 0,
                              .tiles = (tiles * heads_of_list - brought) * Tile::kWarps,

@@ -139,7 +139,10 @@ std::optional<Refusal> refuse_dropout(const Shape& shape) {
 std::optional<Refusal> refuse_functions(const Shape& shape) {
   if (shape.softcap)
     return Refusal::variant("--softcap is given: this variant has none; --variant scores has");
-  if (shape.alibi) return Refusal::variant("--alibi is given: this variant has none; --variant scores has");
+  if (shape.has_alibi()) {
+    const std::string option = shape.alibi ? "--alibi" : "--alibi-slopes";
+    return Refusal::variant(option + " is given: this variant has none; --variant scores has");
+  }
   return std::nullopt;
 }
 std::optional<Refusal> refuse_sinks(const Shape& shape) {

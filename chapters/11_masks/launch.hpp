@@ -110,6 +110,7 @@ inline Masks masks_of(const Args& a) {
           .causal = a.causal,
           .window = a.window,
           .documents = a.documents,
+          .key_documents = a.key_documents ? a.key_documents : a.documents,
           .key_lengths = a.key_lengths,
           .blocks = a.block_mask,
           .heads_of_blocks = a.heads_of_blocks,
@@ -126,7 +127,8 @@ Mods bind(const Args& a) {
     mods.score_mods = {.heads = a.heads,
                        .shift = a.seq_k - a.seq_q,
                        .softcap = {a.softcap, std::isinf(a.softcap) ? 0.0f : 1.0f / a.softcap},
-                       .alibi = a.alibi};
+                       .alibi = a.alibi,
+                       .slopes = a.alibi_slopes};
   }
   if constexpr (std::is_same_v<decltype(mods.sinks), WithSinks>) mods.sinks = sinks_of(a);
   return mods;
@@ -141,6 +143,7 @@ inline Masks masks_of(const Shape& shape) {
           .causal = shape.causal,
           .window = int(shape.reach()),
           .documents = shape.documents ? shape.documents->data() : nullptr,
+          .key_documents = shape.documents ? shape.documents_of_keys().data() : nullptr,
           .key_lengths = shape.key_lengths ? shape.key_lengths->data() : nullptr,
           .blocks = blocks ? blocks->blocks.data() : nullptr,
           .heads_of_blocks = blocks ? int(blocks->heads) : 1,

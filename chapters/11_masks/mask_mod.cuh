@@ -176,7 +176,8 @@ struct Masks {
   int heads, seq_q, seq_k;
   bool causal;
   int window;                  ///< seq_q + seq_k: none
-  const int* documents;        ///< [seq_q], where seq_q = seq_k
+  const int* documents;        ///< [seq_q]
+  const int* key_documents;    ///< [seq_k]
   const int* key_lengths;      ///< [batch]
   const std::uint8_t* blocks;  ///< [heads_of_blocks, ceil(seq_q / size), ceil(seq_k / size)]
   int heads_of_blocks, log2_size_of_blocks;
@@ -196,8 +197,8 @@ struct Masks {
 
   /// A query or a key of any head. From the end on, they have the last document. With documents, 4 bytes are
   /// read.
-  __host__ __device__ Token query(int position) const { return token(position, seq_q); }
-  __host__ __device__ Token key(int position) const { return token(position, seq_k); }
+  __host__ __device__ Token query(int position) const { return token(position, documents, seq_q); }
+  __host__ __device__ Token key(int position) const { return token(position, key_documents, seq_k); }
 
   /// `count` neighbouring queries or keys. Queries that do not exist are left out; if none exists, it is the
   /// last one.
@@ -227,7 +228,7 @@ struct Masks {
   __host__ __device__ int head_of_list(int list) const { return heads_of_blocks > 1 ? list : list * heads; }
 
  private:
-  __host__ __device__ Token token(int position, int seq) const {
+  static __host__ __device__ Token token(int position, const int* documents, int seq) {
     return {position, documents ? documents[position < seq ? position : seq - 1] : 0};
   }
 };

@@ -62,11 +62,15 @@ struct ScoreMods {
   int heads, shift;
   Softcap softcap;
   bool alibi;
+  const float* slopes;  ///< [heads]; null: those of Press et al.
 
   /// @param head  counts through all batches
   __device__ __forceinline__ ScoreMod of(int head) const {
-    const float slope = alibi ? ptx::exp2_approx(-8.0f * float(head % heads + 1) / float(heads)) : 0.0f;
-    return {softcap, {slope, shift}};
+    return {softcap, {alibi ? slope(head % heads) : 0.0f, shift}};
+  }
+
+  __device__ __forceinline__ float slope(int head) const {
+    return slopes ? slopes[head] : ptx::exp2_approx(-8.0f * float(head + 1) / float(heads));
   }
 
   /// The scores of a warp, as fragments C. After the function they are logits: only log2 e is missing in the

@@ -31,7 +31,7 @@ bool MaskedShape::sees(std::int64_t head, std::int64_t query, std::int64_t key) 
   const std::int64_t stands_at = query + seq_k - seq_q;
   if (causal && key > stands_at) return false;
   if (window && std::abs(key - stands_at) >= reach()) return false;
-  if (documents && (*documents)[std::size_t(query)] != (*documents)[std::size_t(key)]) return false;
+  if (documents && (*documents)[std::size_t(query)] != documents_of_keys()[std::size_t(key)]) return false;
   if (key_lengths && key >= (*key_lengths)[std::size_t(head / heads)]) return false;
   if (block_mask) {
     const std::int64_t of_head = block_mask->heads == 1 ? 0 : head_of_batch(head);
@@ -47,10 +47,11 @@ std::vector<KeyRange> MaskedShape::seen_keys(std::int64_t head, std::int64_t que
   if (causal) end = std::min(end, stands_at + 1);
   if (window) first = std::max(first, stands_at - reach() + 1), end = std::min(end, stands_at + reach());
   if (documents) {
+    const std::vector<std::int32_t>& of_keys = documents_of_keys();
     const auto [begin_of_own, end_of_own] =
-        std::equal_range(documents->begin(), documents->end(), (*documents)[std::size_t(query)]);
-    first = std::max<std::int64_t>(first, begin_of_own - documents->begin());
-    end = std::min<std::int64_t>(end, end_of_own - documents->begin());
+        std::equal_range(of_keys.begin(), of_keys.end(), (*documents)[std::size_t(query)]);
+    first = std::max<std::int64_t>(first, begin_of_own - of_keys.begin());
+    end = std::min<std::int64_t>(end, end_of_own - of_keys.begin());
   }
   if (key_lengths) end = std::min<std::int64_t>(end, (*key_lengths)[std::size_t(head / heads)]);
   if (first >= end) return {};
@@ -85,13 +86,14 @@ bool MaskedShape::keeps(std::int64_t head, std::int64_t query, std::int64_t key)
 }
 
 double MaskedShape::slope(std::int64_t head) const {
+  if (alibi_slopes) return (*alibi_slopes)[std::size_t(head_of_batch(head))];
   const std::int64_t of_all = part_of_whole.empty() ? heads : heads_of_whole;
   return std::exp2(-8.0 * double(head_of_batch(head) + 1) / double(of_all));
 }
 
 double MaskedShape::score(double product, std::int64_t head, std::int64_t query, std::int64_t key) const {
   const double capped = softcap ? *softcap * std::tanh(product / *softcap) : product;
-  return alibi ? capped - slope(head) * double(std::abs(key - (query + seq_k - seq_q))) : capped;
+  return has_alibi() ? capped - slope(head) * double(std::abs(key - (query + seq_k - seq_q))) : capped;
 }
 
 double MaskedShape::sink(std::int64_t head) const {
@@ -118,28 +120,53 @@ bool has_dsinks(const MaskedShape& shape) {
 
 constexpr double kLeastDropout = 0.002,
                  kMostDropout = 0.998;  // Dropout rounds to multiples of 1 / 256: drops and keeps some
+constexpr double kMostSlope = 1e4;      // times a distance, finite in fp32
 constexpr double kLeastSoftcap = 1e-6,
                  kMostSoftcap = 1e6;  // s / softcap and its multiples are normal in fp32
 
 constexpr float kLargestSink = 1e30f;  // its exponent of 2 is finite in fp32
 
-std::optional<Refusal> refuse_documents(const MaskedShape& shape) {
-  const std::vector<std::int32_t>& documents = *shape.documents;
-  if (shape.seq_q != shape.seq_k) {
-    return Refusal::problem(
-        fmt::format("--documents: --seq-q is {} and --seq-k is {}: must be the same, those of one sequence",
-                    shape.seq_q, shape.seq_k));
-  }
-  if (std::int64_t(documents.size()) != shape.seq_q)
-    return Refusal::problem(
-        fmt::format("--documents: has {} tokens, must have {}", documents.size(), shape.seq_q));
+/// @param option  of the documents    @param tokens  the queries or the keys
+std::optional<Refusal> refuse_numbers(const std::string& option, const std::vector<std::int32_t>& documents,
+                                      std::int64_t tokens) {
+  if (std::int64_t(documents.size()) != tokens)
+    return Refusal::problem(fmt::format("{}: has {} tokens, must have {}", option, documents.size(), tokens));
   if (documents.front() < 0 || documents.back() > kMostExact)
-    return Refusal::problem(fmt::format("--documents: numbers must be from 0 to {}", kMostExact));
+    return Refusal::problem(fmt::format("{}: numbers must be from 0 to {}", option, kMostExact));
   const auto decrease = std::is_sorted_until(documents.begin(), documents.end());
   if (decrease != documents.end()) {
-    return Refusal::problem(fmt::format(
-        "--documents: token {} belongs to document {} after document {}: numbers must not decrease",
-        decrease - documents.begin(), *decrease, decrease[-1]));
+    return Refusal::problem(
+        fmt::format("{}: token {} belongs to document {} after document {}: numbers must not decrease",
+                    option, decrease - documents.begin(), *decrease, decrease[-1]));
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> refuse_documents(const MaskedShape& shape) {
+  if (shape.key_documents) {
+    if (!shape.documents)
+      return Refusal::problem(
+          "--key-documents needs --documents, those of the queries: add --documents FILE");
+    if (auto reason = refuse_numbers("--key-documents", *shape.key_documents, shape.seq_k)) return reason;
+  } else if (shape.documents && shape.seq_q != shape.seq_k) {
+    return Refusal::problem(
+        fmt::format("--documents: --seq-q is {} and --seq-k is {}: must be the same, those of one sequence, "
+                    "or --key-documents must be given",
+                    shape.seq_q, shape.seq_k));
+  }
+  return shape.documents ? refuse_numbers("--documents", *shape.documents, shape.seq_q) : std::nullopt;
+}
+
+std::optional<Refusal> refuse_slopes(const MaskedShape& shape) {
+  const std::vector<float>& slopes = *shape.alibi_slopes;
+  if (shape.alibi) return Refusal::problem("--alibi and --alibi-slopes are given: must be one of them");
+  if (std::int64_t(slopes.size()) != shape.heads)
+    return Refusal::problem(
+        fmt::format("--alibi-slopes: has {} numbers, must have {}", slopes.size(), shape.heads));
+  for (const float slope : slopes) {
+    if (!(std::abs(slope) <= kMostSlope))  // nor NaN
+      return Refusal::problem(fmt::format("--alibi-slopes: {} is given, must be from -{:.0f} to {:.0f}",
+                                          slope, kMostSlope, kMostSlope));
   }
   return std::nullopt;
 }
@@ -224,8 +251,9 @@ std::optional<Refusal> MaskedAttention::refuse(const Shape& shape) {
     return Refusal::problem(fmt::format("--softcap is {}: must be from {} to {:.0f}", *shape.softcap,
                                         kLeastSoftcap, kMostSoftcap));
   }
-  if (shape.documents) {
-    if (auto reason = refuse_documents(shape)) return reason;
+  if (auto reason = refuse_documents(shape)) return reason;
+  if (shape.alibi_slopes) {
+    if (auto reason = refuse_slopes(shape)) return reason;
   }
   if (shape.key_lengths) {
     if (auto reason = refuse_key_lengths(shape, *shape.key_lengths)) return reason;
@@ -240,6 +268,9 @@ std::vector<TensorSpec> MaskedAttention::inputs(const Shape& shape) {
   std::vector<TensorSpec> specs =
       shape.backward ? AttentionBackward::inputs(shape) : AttentionForward::inputs(shape);
   if (shape.documents) specs.push_back({.name = "documents", .shape = {shape.seq_q}, .dtype = DType::kInt32});
+  if (shape.key_documents)
+    specs.push_back({.name = "key_documents", .shape = {shape.seq_k}, .dtype = DType::kInt32});
+  if (shape.alibi_slopes) specs.push_back({.name = "alibi_slopes", .shape = {shape.heads}});
   if (shape.key_lengths)
     specs.push_back({.name = "key_lengths", .shape = {shape.batch}, .dtype = DType::kInt32});
   if (const BlockPattern* mask = shape.block_mask.get()) {
@@ -263,6 +294,8 @@ TensorMap MaskedAttention::masks(const Shape& shape) {
     tensors.emplace(name, Tensor{lengths, {values.begin(), values.end()}});
   };
   if (shape.documents) add("documents", {shape.seq_q}, *shape.documents);
+  if (shape.key_documents) add("key_documents", {shape.seq_k}, *shape.key_documents);
+  if (shape.alibi_slopes) add("alibi_slopes", {shape.heads}, *shape.alibi_slopes);
   if (shape.key_lengths) add("key_lengths", {shape.batch}, *shape.key_lengths);
   if (const BlockPattern* mask = shape.block_mask.get())
     add("block_mask", {mask->heads, mask->rows, mask->cols}, mask->blocks);
@@ -284,13 +317,15 @@ MaskedAttention::Args MaskedAttention::bind(const Shape& shape, const std::map<s
           shape.backward,
           int(shape.reach()),
           dense.buffer_or_null<const std::int32_t>("documents"),
+          dense.buffer_or_null<const std::int32_t>("key_documents"),
           dense.buffer_or_null<const std::int32_t>("key_lengths"),
           dense.buffer_or_null<const std::uint8_t>("block_mask"),
           mask ? int(mask->heads) : 1,
           mask ? int(mask->size) : 64,
           Dropout::of(shape.dropout, shape.dropout_seed),
           float(shape.softcap.value_or(std::numeric_limits<double>::infinity())),
-          shape.alibi,
+          shape.has_alibi(),
+          dense.buffer_or_null<const float>("alibi_slopes"),
           dense.buffer_or_null<const float>("sinks")};
 }
 
@@ -317,7 +352,8 @@ Excerpt<MaskedShape> MaskedAttention::ends(const Shape& shape) {
   }
   const auto cut = [cut_dense = dense.cut, part](const TensorMap& tensors) {
     TensorMap of_attention = tensors;
-    for (const char* mask : {"documents", "key_lengths", "block_mask", "sinks", "dsinks"})
+    for (const char* mask :
+         {"documents", "key_documents", "key_lengths", "block_mask", "alibi_slopes", "sinks", "dsinks"})
       of_attention.erase(mask);
     TensorMap parts = cut_dense(of_attention);
     if (tensors.contains("q")) parts.merge(masks(part));

@@ -42,6 +42,8 @@ struct MaskedShape : AttentionShape {
   /// [seq_q], where seq_q = seq_k: the number of each token's document, which never decreases. A query sees
   /// the keys of its own document.
   std::shared_ptr<const std::vector<std::int32_t>> documents = nullptr;
+  /// [seq_k]: the documents of the keys, if they are not those of the queries. Then seq_k may be any number.
+  std::shared_ptr<const std::vector<std::int32_t>> key_documents = nullptr;
   /// [batch]: keys from that one on do not exist. The causal diagonal stays where seq_q and seq_k put it.
   std::shared_ptr<const std::vector<std::int32_t>> key_lengths = nullptr;
   std::shared_ptr<const BlockPattern> block_mask = nullptr;
@@ -54,6 +56,8 @@ struct MaskedShape : AttentionShape {
   /// Scores of head h, counted from 1, then lose 2^(-8 h / heads) times the distance of query and key (Press
   /// et al. 2022). The query stands where it does for `window`.
   bool alibi = false;
+  /// [heads]: what ALiBi takes for each key of distance instead.
+  std::shared_ptr<const std::vector<float>> alibi_slopes = nullptr;
   /// [heads]: the sink of each query head, one more logit in the softmax of its rows, without a value
   /// (gpt-oss). -inf is none.
   std::shared_ptr<const std::vector<float>> sinks = nullptr;
@@ -65,6 +69,12 @@ struct MaskedShape : AttentionShape {
 
   /// Whether a query sees a key. @param head  counts through all batches
   bool sees(std::int64_t head, std::int64_t query, std::int64_t key) const;
+  /// The documents of the keys. Only where queries have some.
+  const std::vector<std::int32_t>& documents_of_keys() const {
+    return key_documents ? *key_documents : *documents;
+  }
+  /// Whether ALiBi changes scores.
+  bool has_alibi() const { return alibi || alibi_slopes; }
   /// The keys that a query sees of those in `of`: ranges with gaps between them.
   std::vector<KeyRange> seen_keys(std::int64_t head, std::int64_t query, KeyRange of) const;
   /// How many pairs of a query and a key that it sees there are in all heads.
@@ -102,10 +112,11 @@ struct MaskedShape : AttentionShape {
 ///   LSE = log(exp(sinks[h]) + sum exp(score))    dsinks[h] = -sum over batches and rows of
 ///                                                            exp(sinks[h] - LSE) D
 ///
-/// Masks are inputs as well, because kernels read them: documents int32 [seq_q], key_lengths int32 [batch],
-/// block_mask uint8 [heads or 1, rows, cols], sinks fp32 [heads]. A query that sees no key has O = 0, LSE =
-/// -inf (or its sink) and zero gradients; a key that no query sees has zero gradients. Dropout changes
-/// neither l nor LSE. attention/problem.hpp describes the members.
+/// Masks are inputs as well, because kernels read them: documents int32 [seq_q], key_documents int32 [seq_k],
+/// key_lengths int32 [batch], block_mask uint8 [heads or 1, rows, cols], and so are alibi_slopes and sinks,
+/// fp32 [heads]. A query that sees no key has O = 0, LSE = -inf (or its sink) and zero gradients; a key that
+/// no query sees has zero gradients. Dropout changes neither l nor LSE. attention/problem.hpp describes the
+/// members.
 struct MaskedAttention {
   using Shape = MaskedShape;
 
@@ -113,13 +124,15 @@ struct MaskedAttention {
     bool backward;
     int window;                           ///< seq_q + seq_k: none
     const std::int32_t* documents;        ///< null: none
+    const std::int32_t* key_documents;    ///< null: those of the queries
     const std::int32_t* key_lengths;      ///< null: none
     const std::uint8_t* block_mask;       ///< null: none
     int heads_of_blocks, size_of_blocks;  ///< 1 and 64 without blocks
     Dropout dropout;
     float softcap;  ///< infinity: none
     bool alibi;
-    const float* sinks;  ///< null: none
+    const float* alibi_slopes;  ///< null: those of Press et al.
+    const float* sinks;         ///< null: none
   };
 
   static constexpr std::string_view kName = "masked_attention";
@@ -140,7 +153,7 @@ struct MaskedAttention {
   static double flops(const Shape& shape);
   static std::vector<std::pair<std::string, std::int64_t>> describe(const Shape& shape);
 
-  /// The masks as tensors: a part of inputs().
+  /// The masks and slopes as tensors: a part of inputs().
   static TensorMap masks(const Shape& shape);
   /// 1 for elements of P that dropout keeps, 0 for the others: [batch, heads, seq_q, seq_k]. Masks do not
   /// matter.

@@ -26,7 +26,7 @@ class Mistakes {
     if (shape_.key_lengths) key_lengths();
     if (shape_.dropout > 0) dropout();
     if (shape_.softcap) softcap();
-    if (shape_.alibi) alibi();
+    if (shape_.has_alibi()) alibi();
     if (shape_.sinks) sinks();
     scales();
     if (shape_.backward) gradients();
@@ -167,9 +167,9 @@ class Mistakes {
     add_shape("without softcap", other);
     const auto add_score = [&](const char* change, auto capped) {
       add(change, {.score = [s = shape_, capped](double product, auto head, auto query, auto key) {
-            const double bias =
-                s.alibi ? s.score(product, head, query, key) - *s.softcap * std::tanh(product / *s.softcap)
-                        : 0;
+            const double bias = s.has_alibi() ? s.score(product, head, query, key) -
+                                                    *s.softcap * std::tanh(product / *s.softcap)
+                                              : 0;
             return capped(product) + bias;
           }});
     };
@@ -181,7 +181,7 @@ class Mistakes {
     add_score("if the factor log2 e came before softcap", [=](double product) {
       return cap * std::tanh(product * std::numbers::log2e / cap) / std::numbers::log2e;
     });
-    if (shape_.alibi) {
+    if (shape_.has_alibi()) {
       add("with ALiBi before softcap",
           {.score = [=, s = shape_](double product, auto head, auto query, auto key) {
             const double bias = s.score(product, head, query, key) - cap * std::tanh(product / cap);
@@ -201,6 +201,7 @@ class Mistakes {
   void alibi() {
     MaskedShape other = shape_;
     other.alibi = false;
+    other.alibi_slopes = nullptr;
     add_shape("without ALiBi", other);
     const auto add_bias = [&](const char* change, auto bias) {
       const auto score = [without = other, bias, s = shape_](double product, auto head, auto query,

@@ -84,14 +84,15 @@ class MistakenMasks {
       return least <= distance && distance <= most;
     };
   }
-  std::int32_t document(std::int64_t token) const {
-    const std::vector<std::int32_t>& documents = *shape_.documents;
+  std::int32_t document_of_query(std::int64_t query) const { return number(*shape_.documents, query); }
+  std::int32_t document_of_key(std::int64_t key) const { return number(shape_.documents_of_keys(), key); }
+  static std::int32_t number(const std::vector<std::int32_t>& documents, std::int64_t token) {
     return documents[std::size_t(std::clamp<std::int64_t>(token, 0, std::int64_t(documents.size()) - 1))];
   }
   /// The documents of other tokens.
   Sees documents_with(std::int64_t after_query, std::int64_t after_key) const {
     return [this, after_query, after_key](auto, auto query, auto key) {
-      return document(query + after_query) == document(key + after_key);
+      return document_of_query(query + after_query) == document_of_key(key + after_key);
     };
   }
   Sees lengths_with(std::int64_t more) const {
@@ -193,10 +194,12 @@ class MistakenMasks {
                   documents_with(after, 0));
       add_instead(fmt::format("if documents began one token {}", words), mask, documents_with(after, after));
     }
-    add_instead("if a query also saw the documents before its own", mask,
-                [this](auto, auto query, auto key) { return document(key) <= document(query); });
-    add_instead("if a query also saw the documents after its own", mask,
-                [this](auto, auto query, auto key) { return document(key) >= document(query); });
+    add_instead("if a query also saw the documents before its own", mask, [this](auto, auto query, auto key) {
+      return document_of_key(key) <= document_of_query(query);
+    });
+    add_instead("if a query also saw the documents after its own", mask, [this](auto, auto query, auto key) {
+      return document_of_key(key) >= document_of_query(query);
+    });
   }
 
   void key_lengths() {

@@ -11,11 +11,13 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "attention/attention_backward.hpp"
 #include "attention/attention_forward.hpp"
 #include "attention/decoding_attention.hpp"
+#include "attention/masked_attention.hpp"
 #include "attention/tensor.hpp"
 #include "device/launch.cuh"
 #include "harness/chapter.hpp"
@@ -24,7 +26,8 @@
 #include "harness/program.hpp"
 #include "harness/runner.hpp"
 
-static_assert(sizeof(FaAttention) == 352 && sizeof(FaCache) == 64);  // as in chapter_library.py
+static_assert(sizeof(FaAttention) == 360 && sizeof(FaCache) == 72 &&
+              sizeof(FaMasks) == 104);  // as in chapter_library.py
 
 namespace {
 
@@ -57,7 +60,7 @@ auto guarded(Attempt attempt, decltype(attempt()) failed) noexcept {
   return failed;
 }
 
-/// A tensor of the caller. lse and those of a cache have no strides.
+/// A tensor of the caller. lse and those of a cache or of masks have no strides.
 struct Given {
   const char* name;
   void* address;
@@ -76,6 +79,15 @@ std::vector<Given> tensors_of(const FaAttention& given) {
                                    {"block_table", cache->block_table, nullptr},
                                    {"k_scale", cache->k_scale, nullptr},
                                    {"v_scale", cache->v_scale, nullptr}});
+  }
+  if (const FaMasks* masks = given.masks) {
+    tensors.insert(tensors.end(), {{"documents", masks->documents, nullptr},
+                                   {"key_documents", masks->key_documents, nullptr},
+                                   {"key_lengths", masks->key_lengths, nullptr},
+                                   {"block_mask", masks->block_mask, nullptr},
+                                   {"alibi_slopes", masks->alibi_slopes, nullptr},
+                                   {"sinks", masks->sinks, nullptr},
+                                   {"dsinks", masks->dsinks, nullptr}});
   }
   std::erase_if(tensors, [](const Given& tensor) { return tensor.address == nullptr; });
   return tensors;
@@ -139,11 +151,48 @@ fa::DecodingShape decoding_shape_of(const FaAttention& given) {
   return shape;
 }
 
+/// So many zeros, if there is an address: numbers that only the device has.
+template <class T = std::int32_t>
+std::shared_ptr<const std::vector<T>> zeros_if(const void* address, std::int64_t count) {
+  return address ? std::make_shared<const std::vector<T>>(std::size_t(count)) : nullptr;
+}
+
+/// The numbers of masks are on the device: the shape has only their sizes.
+fa::MaskedShape masked_shape_of(const FaAttention& given) {
+  fa::MaskedShape shape;
+  static_cast<fa::AttentionShape&>(shape) = shape_of(given);
+  shape.backward = given.d_o != nullptr;
+  const FaMasks* masks = given.masks;
+  if (!masks) return shape;
+  shape.documents = zeros_if(masks->documents, given.seq_q);
+  shape.key_documents = zeros_if(masks->key_documents, given.seq_k);
+  shape.key_lengths = zeros_if(masks->key_lengths, given.batch);
+  shape.alibi_slopes = zeros_if<float>(masks->alibi_slopes, given.heads);
+  shape.sinks = zeros_if<float>(masks->sinks, given.heads);
+  if (masks->window != 0) shape.window = masks->window;
+  if (masks->softcap != 0) shape.softcap = masks->softcap;
+  shape.dropout = masks->dropout;
+  shape.dropout_seed = masks->dropout_seed;
+  if (!masks->block_mask) return shape;
+  if (auto refusal = fa::refuse_block_size(masks->size_of_blocks)) throw fa::Refused(*refusal);
+  const auto blocks = [&](std::int64_t length) { return (length - 1) / masks->size_of_blocks + 1; };
+  fa::BlockPattern pattern = {.heads = masks->heads_of_blocks,
+                              .rows = blocks(given.seq_q),
+                              .cols = blocks(given.seq_k),
+                              .size = masks->size_of_blocks,
+                              .blocks = {}};
+  pattern.blocks.resize(std::size_t(pattern.heads * pattern.rows * pattern.cols));
+  shape.block_mask = std::make_shared<const fa::BlockPattern>(std::move(pattern));
+  return shape;
+}
+
 /// The shape for a problem. With dO, it is a backward pass.
 template <fa::Problem P>
 typename P::Shape shape_for(const FaAttention& given) {
   if constexpr (std::is_same_v<P, fa::TwoWayAttention>) {
     return {shape_of(given), given.d_o != nullptr};
+  } else if constexpr (std::is_same_v<P, fa::MaskedAttention>) {
+    return masked_shape_of(given);
   } else if constexpr (std::is_same_v<P, fa::DecodingAttention>) {
     return decoding_shape_of(given);
   } else {
@@ -186,13 +235,24 @@ std::int64_t workspace_bytes(const std::string& name, const FaAttention& given) 
   return std::int64_t(bytes);
 }
 
+/// Whether a variant's before() has something to do.
+template <fa::Problem P>
+bool must_prepare(const FaAttention& given, const std::map<std::string, void*>& buffers) {
+  if (given.d_o) return !buffers.contains("o") || !buffers.contains("lse");
+  if constexpr (std::is_same_v<P, fa::TwoWayAttention> || std::is_same_v<P, fa::MaskedAttention>) {
+    return false;  // it prepares backward passes
+  } else {
+    return !given.cache || given.cache->workspace_is_zero == 0;
+  }
+}
+
 template <fa::Problem P>
 std::unique_ptr<Bound> bind_to(const std::string& name, const FaAttention& given) {
   auto bound = std::make_unique<Bound>();
   const typename P::Shape shape = shape_for<P>(given);
   const fa::Variant<P>& variant = variant_for<P>(name, shape);
   std::map<std::string, void*> buffers = addresses_of(given);
-  const bool forward_is_done = given.d_o && buffers.contains("o") && buffers.contains("lse");
+  const bool prepare = must_prepare<P>(given, buffers);
   require_alignment("the workspace", given.workspace, kAlignment);
   auto* free = static_cast<std::byte*>(given.workspace);
   for (const fa::TensorSpec& spec : missing_workspace(variant, shape, buffers)) {
@@ -205,7 +265,7 @@ std::unique_ptr<Bound> bind_to(const std::string& name, const FaAttention& given
     }
   }
   const typename P::Args args = P::bind(shape, buffers);
-  if (variant.before && !forward_is_done) {
+  if (variant.before && prepare) {
     variant.before(args, nullptr);
     FA_CUDA_CHECK(cudaDeviceSynchronize());
   }
@@ -217,6 +277,7 @@ std::unique_ptr<Bound> bind_to(const std::string& name, const FaAttention& given
 template <class F>
 auto with_problem(F f) {
   if (fa::is_about<fa::TwoWayAttention>(chapter())) return f(std::type_identity<fa::TwoWayAttention>());
+  if (fa::is_about<fa::MaskedAttention>(chapter())) return f(std::type_identity<fa::MaskedAttention>());
   if (fa::is_about<fa::DecodingAttention>(chapter())) return f(std::type_identity<fa::DecodingAttention>());
   return fa::is_about<fa::AttentionBackward>(chapter()) ? f(std::type_identity<fa::AttentionBackward>())
                                                         : f(std::type_identity<fa::AttentionForward>());

@@ -13,7 +13,7 @@
 extern "C" {
 
 /// Changes with struct FaAttention and with the meaning of a function. The caller has the same number.
-constexpr int kFaInterface = 6;
+constexpr int kFaInterface = 7;
 
 /// Elements from one batch, head or row of a tensor to the next; those of a dimension of length 1 do not
 /// matter. The elements of a row are neighbours.
@@ -27,8 +27,24 @@ struct FaCache {
   void *key_lengths, *block_table;  ///< int32 [batch], each at most seq_k; int32 [batch, table_columns]
   void *k_scale, *v_scale;          ///< fp32 [kv_heads], if k and v are e4m3
   std::int64_t page_size, pages,
-      table_columns;    ///< with a table, k and v are [pages, kv_heads, page_size, d]
-  std::int64_t splits;  ///< 0: as many as the chapter's model says
+      table_columns;               ///< with a table, k and v are [pages, kv_heads, page_size, d]
+  std::int64_t splits;             ///< 0: as many as the chapter's model says
+  std::int64_t workspace_is_zero;  ///< whether the caller has filled it with zeros: nothing must come before
+};
+
+/// What chapter 11 needs besides: masks, mods of scores and dropout, as fa::MaskedShape has them. Kernels
+/// read the numbers; nothing checks what they hold. Addresses are null and numbers 0 for what a problem does
+/// not have.
+struct FaMasks {
+  void *documents, *key_documents;  ///< int32 [seq_q], [seq_k], which do not decrease
+  void* key_lengths;                ///< int32 [batch], from 0 to seq_k
+  void* block_mask;                 ///< uint8 [heads_of_blocks, ceil(seq_q / size), ceil(seq_k / size)]
+  void* alibi_slopes;               ///< fp32 [heads]
+  void *sinks, *dsinks;             ///< fp32 [heads]; dsinks is an output of a backward pass
+  std::int64_t heads_of_blocks, size_of_blocks;
+  std::int64_t window;
+  double softcap, dropout;
+  std::uint64_t dropout_seed;
 };
 
 /// The parameters, which ctypes fills in. Addresses are those of device memory, and multiples of 16.
@@ -41,6 +57,7 @@ struct FaAttention {
   void *o, *lse;  ///< outputs of a forward pass; inputs of a backward pass, or null: it computes them itself
   void *d_o, *dq, *dk, *dv;  ///< of a backward pass, or null
   const FaCache* cache;      ///< of chapter 14, or null
+  const FaMasks* masks;      ///< of chapter 11, or null
   void* workspace;           ///< fa_workspace_bytes(), aligned to 256; null: the library allocates it
   /// Of the tensors whose addresses are not null. A variant refuses what it cannot take. lse is dense.
   FaStrides q_strides, k_strides, v_strides, o_strides, d_o_strides, dq_strides, dk_strides, dv_strides;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <utility>
@@ -15,6 +16,17 @@ namespace {
 constexpr std::int64_t kDefaultBlockSize = 128;
 
 using Numbers = std::shared_ptr<const std::vector<std::int32_t>>;
+
+/// The documents in the file, as they are numbered there: a document of the keys is one of the queries.
+Numbers read_numbers(const std::string& option, const std::string& path, std::int64_t tokens) {
+  const HostTensor<std::int64_t> given = read_integers(option, path, {{"seq", tokens}});
+  auto numbers = std::make_shared<std::vector<std::int32_t>>();
+  for (const std::int64_t number : given.data) {
+    // Numbers that no document may have stay outside what is valid.
+    numbers->push_back(std::int32_t(std::clamp<std::int64_t>(number, -1, kMostExact + 1)));
+  }
+  return numbers;
+}
 
 /// The documents in the file, numbered from 0 in the order in which they begin.
 Numbers read_documents(const std::string& path, const AttentionShape& shape) {
@@ -65,6 +77,9 @@ void ProblemOptions<MaskedAttention>::add_more(CLI::App& app, const std::string&
            "a query sees only the keys of its own document: a .npy file of\n"
            "int32, [seq], the document of each token; those of a document are\n"
            "next to each other");
+  add_file("--key-documents", key_documents_,
+           "the documents of the keys, if they are not those of the queries:\n"
+           "int32, [seq_k]. In both files, numbers must not decrease");
   add_file("--key-lengths", key_lengths_,
            "keys from that one on do not exist: int32, [batch], from 0 to\n"
            "seq_k");
@@ -87,6 +102,7 @@ void ProblemOptions<MaskedAttention>::add_more(CLI::App& app, const std::string&
                "scores of head h = 1 .. heads lose 2^(-8 h / heads) for each key\n"
                "between query and key")
       ->group(group);
+  add_file("--alibi-slopes", alibi_slopes_, "scores lose these numbers instead: float32, [heads]");
   add_text(app, "--sinks", sinks_,
            "a logit for each head of Q that takes part in the softmax of its\n"
            "rows and has no value: float32, [heads], -inf for none. Without\n"
@@ -107,8 +123,17 @@ MaskedShape ProblemOptions<MaskedAttention>::completed(const AttentionShape& siz
   shape.dropout_seed = dropout_seed_.value_or(0);
   shape.softcap = softcap_;
   shape.alibi = alibi_;
+  if (alibi_slopes_) {
+    Tensor slopes = read_file("--alibi-slopes", *alibi_slopes_, {{"heads", shape.heads}});
+    shape.alibi_slopes = std::make_shared<const std::vector<float>>(std::move(slopes.data));
+  }
   require(MaskedAttention::refuse(shape));
-  if (documents_) shape.documents = read_documents(*documents_, shape);
+  if (key_documents_) {
+    shape.key_documents = read_numbers("--key-documents", *key_documents_, shape.seq_k);
+    if (documents_) shape.documents = read_numbers("--documents", *documents_, shape.seq_q);
+  } else if (documents_) {
+    shape.documents = read_documents(*documents_, shape);
+  }
   if (key_lengths_) shape.key_lengths = read_key_lengths(*key_lengths_, shape);
   if (sinks_) shape.sinks = sinks(shape);
   if (block_mask_)
@@ -133,6 +158,7 @@ void ProblemOptions<MaskedAttention>::describe_more(InputSource& source) const {
   if (backward_) more.emplace_back("backward", true);
   if (window_) more.emplace_back("window", std::uint64_t(*window_));
   if (documents_) more.emplace_back("documents", *documents_);
+  if (key_documents_) more.emplace_back("key_documents", *key_documents_);
   if (key_lengths_) more.emplace_back("key_lengths", *key_lengths_);
   if (block_mask_) {
     more.emplace_back("block_mask", *block_mask_);
@@ -144,6 +170,7 @@ void ProblemOptions<MaskedAttention>::describe_more(InputSource& source) const {
   }
   if (softcap_) more.emplace_back("softcap", *softcap_);
   if (alibi_) more.emplace_back("alibi", true);
+  if (alibi_slopes_) more.emplace_back("alibi_slopes", *alibi_slopes_);
   if (sinks_) more.emplace_back("sinks", sinks_->empty() ? "random" : *sinks_);
   source.insert(source.begin(), more.begin(), more.end());
 }

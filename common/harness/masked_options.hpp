@@ -28,7 +28,7 @@ class ProblemOptions<MaskedAttention> : public AttentionOptions<MaskedAttention>
 
   bool backward_ = false, alibi_ = false;
   std::optional<std::int64_t> window_, block_size_;
-  std::optional<std::string> documents_, key_lengths_, block_mask_;
+  std::optional<std::string> documents_, key_documents_, key_lengths_, block_mask_, alibi_slopes_;
   std::optional<std::string> sinks_;  ///< empty: random ones
   std::optional<double> dropout_, softcap_;
   std::optional<std::uint64_t> dropout_seed_;

@@ -7,7 +7,9 @@ fa_tutorial.variants()          # "03/three_kernels", ..., "10/deterministic"
 fa_tutorial.use("03/one_pass")  # from now on, this kernel
 """
 
-from .operators import scaled_dot_product_attention
+from .decoding import decode
+from .functions import attention, scaled_dot_product_attention
 from .selection import use, variants
+from .varlen import attention_varlen
 
-__all__ = ["scaled_dot_product_attention", "use", "variants"]
+__all__ = ["attention", "attention_varlen", "decode", "scaled_dot_product_attention", "use", "variants"]

@@ -15,7 +15,7 @@ TENSORS = ("q", "k", "v", "o", "lse", "do", "dq", "dk", "dv")
 STRIDED = tuple(name for name in TENSORS if name != "lse")
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 ALIGNMENT = 256  # of the addresses of tensors that PyTorch allocates
-INTERFACE = 6  # kFaInterface of library.hpp
+INTERFACE = 7  # kFaInterface of library.hpp
 
 
 class FaStrides(ctypes.Structure):
@@ -37,6 +37,7 @@ class FaAttention(ctypes.Structure):
         ("scale", ctypes.c_double),
         *((name, ctypes.c_void_p) for name in TENSORS),
         ("cache", ctypes.c_void_p),
+        ("masks", ctypes.c_void_p),
         ("workspace", ctypes.c_void_p),
         *((f"{name}_strides", FaStrides) for name in STRIDED),
     ]
@@ -47,14 +48,37 @@ class FaCache(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("key_lengths", "block_table", "k_scale", "v_scale")),
-        *((name, ctypes.c_int64) for name in ("page_size", "pages", "table_columns", "splits")),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("page_size", "pages", "table_columns", "splits", "workspace_is_zero")
+        ),
     ]
+
+
+class FaMasks(ctypes.Structure):
+    """The struct of the same name in library.hpp."""
+
+    _fields_ = [
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("documents", "key_documents", "key_lengths", "block_mask", "alibi_slopes")
+        ),
+        *((name, ctypes.c_void_p) for name in ("sinks", "dsinks")),
+        *((name, ctypes.c_int64) for name in ("heads_of_blocks", "size_of_blocks", "window")),
+        *((name, ctypes.c_double) for name in ("softcap", "dropout")),
+        ("dropout_seed", ctypes.c_uint64),
+    ]
+
+
+def address(tensor: torch.Tensor | None) -> int | None:
+    """Where a tensor begins; null for none."""
+    return None if tensor is None else tensor.data_ptr()
 
 
 def describe(tensors: dict[str, torch.Tensor], causal: bool, scale: float) -> FaAttention:
     """The problem of these tensors: q [batch, heads, seq_q, head_dim], k [batch, kv_heads, seq_k, head_dim],
-    v [batch, kv_heads, seq_k, head_dim_v], and others of TENSORS. The elements of a row must be neighbours;
-    the library refuses other strides that a variant does not take."""
+    v [batch, kv_heads, seq_k, head_dim_v], and others of TENSORS; what else there is is left out. The
+    elements of a row must be neighbours; the library refuses other strides that a variant does not take."""
     q, k = tensors["q"], tensors["k"]
     return FaAttention(
         batch=q.shape[0],
@@ -67,7 +91,7 @@ def describe(tensors: dict[str, torch.Tensor], causal: bool, scale: float) -> Fa
         dtype=DTYPES[q.dtype],
         causal=causal,
         scale=scale,
-        **{name: tensor.data_ptr() for name, tensor in tensors.items()},
+        **{name: tensor.data_ptr() for name, tensor in tensors.items() if name in TENSORS},
         **{
             f"{name}_strides": FaStrides(*tensor.stride()[:3])
             for name, tensor in tensors.items()
@@ -185,19 +209,26 @@ def refusal(
     return None
 
 
-def run(chapter: str, variant: str, tensors: dict[str, torch.Tensor], causal: bool, scale: float) -> None:
+def run(
+    chapter: str, variant: str, tensors: dict[str, torch.Tensor], causal: bool, scale: float, more=None
+) -> None:
     """Enqueues a variant on the current stream of the tensors' device. Its workspace comes from PyTorch's
     allocator.
+
+    @param more  an execution.More, or None
     """
     device = tensors["q"].device
     library = load(chapter)
     with torch.cuda.device(device):
         given = describe(tensors, causal, scale)
+        added = more.add_to(given, tensors) if more else None  # stays alive until the launch
         size = library.workspace_bytes(variant, given)
-        workspace = torch.empty(size, dtype=torch.uint8, device=device)
+        make = torch.zeros if given.cache else torch.empty  # FaCache.workspace_is_zero
+        workspace = make(size, dtype=torch.uint8, device=device)
         given.workspace = workspace.data_ptr() or None
         bound = library.bind(variant, given)
         try:
             bound.launch(torch.cuda.current_stream().cuda_stream)
         except RuntimeError as error:
             raise RuntimeError(f"{chapter}/{variant}: {error}") from None
+        del added

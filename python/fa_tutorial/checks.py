@@ -52,15 +52,25 @@ def require_readable(name: str, tensor: torch.Tensor) -> None:
         )
 
 
-def require_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> None:
-    """Raises one sentence unless these are the tensors of one attention."""
+def require_problem(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, other_width: bool = False
+) -> None:
+    """Raises one sentence unless these are the tensors of one attention.
+
+    @param other_width  whether the rows of v may be longer or shorter than those of k
+    """
     for name, tensor in (("query", q), ("key", k), ("value", v)):
         require_readable(name, tensor)
         if tensor.device != q.device:
             raise ValueError(f"{name} is on {tensor.device} and query on {q.device}: move them to one device")
         if tensor.dtype != q.dtype:
             raise TypeError(f"{name} is {tensor.dtype} and query {q.dtype}: convert them to one dtype")
-    if k.shape != v.shape:
+    if other_width and k.shape[:3] != v.shape[:3]:
+        raise ValueError(
+            f"key has the shape {_listed(k.shape)} and value {_listed(v.shape)}: only the last number may "
+            f"differ"
+        )
+    if not other_width and k.shape != v.shape:
         raise ValueError(
             f"key has the shape {_listed(k.shape)} and value {_listed(v.shape)}: they must be the same"
         )
@@ -79,12 +89,15 @@ def require_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: fl
         raise ValueError(f"scale is {scale}: it must be a finite number above 0")
 
 
-def require_results(q: torch.Tensor, do: torch.Tensor, o: torch.Tensor, lse: torch.Tensor) -> None:
-    """Raises one sentence unless these belong to an attention of q."""
+def require_results(
+    q: torch.Tensor, v: torch.Tensor, do: torch.Tensor, o: torch.Tensor, lse: torch.Tensor
+) -> None:
+    """Raises one sentence unless these belong to an attention of q and v."""
     rows, full = q.shape[:3], torch.float32
+    outputs = torch.Size((*rows, v.shape[3]))
     for name, tensor, shape, dtype in (
-        ("the gradient", do, q.shape, q.dtype),
-        ("o", o, q.shape, q.dtype),
+        ("the gradient", do, outputs, q.dtype),
+        ("o", o, outputs, q.dtype),
         ("lse", lse, rows, full),
     ):
         right = (tensor.shape, tensor.dtype, tensor.device) == (shape, dtype, q.device)

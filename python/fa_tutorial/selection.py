@@ -9,8 +9,8 @@ import torch
 
 from . import builds, chapter_library, simulator
 
-# Chapters whose kernels are no operators: what they are about.
-OTHERS = {"01": "softmax", "02": "softmax", "11": "masks", "12": "large heads"}
+# Chapters whose kernels use() does not choose: what they are about.
+OTHERS = {"01": "softmax", "02": "softmax", "11": "masks", "12": "large heads", "14": "decoding"}
 BACKWARD = ("08", "10")  # chapters about the backward pass
 # The last kernels, fastest and with the same bits in every run; by element size in bytes.
 DEFAULTS = {
@@ -34,14 +34,18 @@ class Chosen:
 chosen = Chosen()
 
 
-def default(direction: str, tensor: torch.Tensor) -> str:
-    """The variant for a tensor where none was chosen. @param direction  "forward" or "backward" """
+def default(direction: str, tensor: torch.Tensor, deterministic: bool = False) -> str:
+    """The variant for a tensor where none was chosen.
+
+    @param direction  "forward" or "backward"
+    @param deterministic  the same bits in every run, also if PyTorch has not been told so
+    """
     names = DEFAULTS[direction, tensor.element_size()]
     if tensor.device.type == "cuda" and tensor.element_size() == 2:
         capability = torch.cuda.get_device_capability(tensor.device)
         if capability == (9, 0) and tensor.shape[-1] in HOPPER_HEAD_DIMS:
             names = HOPPER_DEFAULTS[direction]
-    return names[torch.are_deterministic_algorithms_enabled()]
+    return names[deterministic or torch.are_deterministic_algorithms_enabled()]
 
 
 def folder_of(number: str) -> str:
@@ -97,7 +101,7 @@ def _validated(name: str) -> tuple[str, str]:
     number = chapter[:2]
     if number in OTHERS:
         raise ValueError(
-            f"{name}: chapter {number} is about {OTHERS[number]}, the operators run the kernels of 03 to 10"
+            f"{name}: chapter {number} is about {OTHERS[number]}, use() chooses among the kernels of 03 to 10"
         )
     known = variants_of(chapter)
     if variant not in known:

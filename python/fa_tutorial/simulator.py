@@ -9,6 +9,7 @@ import json
 import struct
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ from . import builds
 from .refusal import Reason, Refusal, Refused
 
 DTYPES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
+TWO_WAY = ("11", "12")  # chapters whose programs have both passes
 MAGIC = b"\x93NUMPY\x01\x00"
 
 
@@ -24,9 +26,10 @@ MAGIC = b"\x93NUMPY\x01\x00"
 
 
 def write_npy(path: Path, tensor: torch.Tensor) -> None:
-    """Writes a tensor as float32, which is exact for 16 bits."""
-    values = tensor.detach().to(torch.float32).contiguous()
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(values.shape)}, }}"
+    """Writes a tensor as float32, which is exact for 16 bits, or integers as int32."""
+    dtype, name = (torch.float32, "<f4") if tensor.is_floating_point() else (torch.int32, "<i4")
+    values = tensor.detach().to(dtype).contiguous()
+    header = f"{{'descr': '{name}', 'fortran_order': False, 'shape': {tuple(values.shape)}, }}"
     length = -(len(MAGIC) + 2 + len(header) + 1) % 64 + len(header) + 1
     with path.open("wb") as file:
         file.write(MAGIC + struct.pack("<H", length))
@@ -116,22 +119,33 @@ def refusal(chapter: str, variant: str, dtype: torch.dtype, head_dim: int) -> Re
 
 
 def run(
-    chapter: str, variant: str, tensors: dict[str, torch.Tensor], causal: bool, scale: float
+    chapter: str,
+    variant: str,
+    tensors: dict[str, torch.Tensor],
+    causal: bool,
+    scale: float,
+    more: Iterable[tuple[str, object]],
+    names: tuple[str, ...],
 ) -> dict[str, torch.Tensor]:
-    """Runs a variant and returns its outputs in float32, by name. @param tensors  q, k, v and, for a backward
-    pass, do
+    """Runs a variant and returns its outputs in float32, by name.
+
+    @param tensors  q, k, v and, for a backward pass, do
+    @param more  other options and their values; a tensor is passed in a file
+    @param names  of the outputs
     """
     dtype = tensors["q"].dtype
     options = ["--variant", variant, "--no-check", "--dtype", DTYPES[dtype]]
     options += ["--scale", repr(scale)] + (["--causal"] if causal else [])
+    options += ["--backward"] if "do" in tensors and chapter[:2] in TWO_WAY else []
     with tempfile.TemporaryDirectory(prefix="fa_tutorial_") as folder:
         outputs = Path(folder) / "out"
-        for name, tensor in tensors.items():
-            file = Path(folder) / f"{name}.npy"
-            write_npy(file, tensor)
-            options += [f"--{name}", str(file)]
+        for name, value in (*tensors.items(), *more):
+            if isinstance(value, torch.Tensor):
+                file = Path(folder) / f"{name}.npy"
+                write_npy(file, value)
+                value = file
+            options += [f"--{name}", str(value)]
         _checked(chapter, [*options, "--out", str(outputs)], f"{chapter[:2]}/{variant}")
-        names = ("dq", "dk", "dv") if "do" in tensors else ("o", "lse")
         try:
             return {name: read_npy(outputs / f"{name}.npy") for name in names}
         except OSError as error:

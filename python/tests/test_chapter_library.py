@@ -12,7 +12,7 @@ import unittest
 from unittest import mock
 
 import torch
-from fa_tutorial import builds, chapter_library, operators
+from fa_tutorial import builds, chapter_library, execution, operators
 from fa_tutorial.refusal import Reason, Refusal
 
 STREAM = 1234
@@ -90,7 +90,7 @@ class ChapterLibraryTest(unittest.TestCase):
     def test_a_forward_pass(self):
         inputs = {"q": self.q, "k": self.k, "v": self.v}
         outputs = {"o": torch.empty_like(self.q), "lse": self.lse}
-        operators._launch("07/final", inputs, outputs, True, 0.25)
+        execution.launch("07/final", inputs, outputs, True, 0.25)
         ((variant, given),) = self.library.problems
         self.assertEqual(variant, "final")
         names = ("batch", "heads", "kv_heads", "seq_q", "seq_k", "head_dim")
@@ -125,7 +125,7 @@ class ChapterLibraryTest(unittest.TestCase):
         outputs = {"dq": dq, "dk": dk, "dv": dv}
         given["lse"] = self.lse
         self.library.bytes = 0
-        operators._launch("08/mma_pipelined", given, outputs, False, 1.0)
+        execution.launch("08/mma_pipelined", given, outputs, False, 1.0)
         ((variant, problem),) = self.library.problems
         self.assertEqual(variant, "mma_pipelined")
         for name, tensor in (given | outputs).items():
@@ -136,10 +136,10 @@ class ChapterLibraryTest(unittest.TestCase):
         self.library.refuses(Reason.PROBLEM, b"--head-dim is 64: must be one of 32")
         tensors = {"q": self.q, "k": self.k, "v": self.v}
         with (
-            mock.patch.object(operators, "_simulate", operators._launch),
+            mock.patch.object(execution, "simulate", execution.launch),
             self.assertRaisesRegex(ValueError, "^07/final cannot run this: head_dim is 64: must be"),
         ):
-            operators._run("07/final", tensors, {}, False, 1.0)
+            execution.run("07/final", tensors, {}, False, 1.0)
         asked = ("07_multi_stage", "final", torch.bfloat16, 64, torch.device("cpu"))
         refusal = Refusal(Reason.PROBLEM, "--head-dim is 64: must be one of 32")
         self.assertEqual(chapter_library.refusal(*asked), refusal)
@@ -148,12 +148,12 @@ class ChapterLibraryTest(unittest.TestCase):
         self.library.refuses(Reason.OTHER, b"out of memory")
         tensors = {"q": self.q, "k": self.k, "v": self.v}
         with self.assertRaisesRegex(RuntimeError, "^out of memory$"):
-            operators._launch("07/final", tensors, {}, False, 1.0)
+            execution.launch("07/final", tensors, {}, False, 1.0)
 
     def test_the_reason_decides_what_would_help(self):
         text = "q has other strides"
         for reason in Reason:
-            refused = str(operators._sentence("07/final", Refusal(reason, text)))
+            refused = str(execution.sentence("07/final", Refusal(reason, text)))
             helps = "pass it as .contiguous()" in refused
             self.assertEqual(helps, reason == Reason.LAYOUT)
 
@@ -174,7 +174,7 @@ class ChapterLibraryTest(unittest.TestCase):
             ("--head-dim-v is 8: takes that of --head-dim", "head_dim_v is 8: .* head_dim"),
         ):
             refusal = Refusal(Reason.VARIANT, reason)
-            refused = operators._sentence("07/final", refusal)
+            refused = execution.sentence("07/final", refusal)
             self.assertRegex(str(refused), f"^07/final cannot run this: .*{sentence}")
             self.assertNotIn("--", str(refused))
 
@@ -201,7 +201,7 @@ class ChapterLibraryTest(unittest.TestCase):
         self.library.launches, self.library.error = False, b"no kernel image"
         tensors = {"q": self.q, "k": self.k, "v": self.v}
         with self.assertRaisesRegex(RuntimeError, "^07_multi_stage/final: no kernel image"):
-            operators._launch("07/final", tensors, {}, False, 1.0)
+            execution.launch("07/final", tensors, {}, False, 1.0)
         self.assertEqual(self.library.released, [1])
 
     def test_the_struct_has_the_size_of_the_library(self):

@@ -1,8 +1,8 @@
 """The operators on a GPU: python -m unittest tests.test_cuda, in python/. Skipped where PyTorch finds no GPU.
 
-The tests of test_operators.py and test_training.py again, and what only a GPU has: streams, graphs, several
-devices, the memory that a call takes and the time that it costs the host. Needs the chapters' libraries:
-./learn test --pytorch --preset cuda builds them.
+The tests of the other files again, and what only a GPU has: streams, graphs, several devices, the memory that
+a call takes and the time that it costs the host. Needs the chapters' libraries: ./learn test --pytorch
+--preset cuda builds them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,19 @@ from fa_tutorial import scaled_dot_product_attention as attention
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import random_calls, reference, test_operators, test_training, triton_cases
+from . import (
+    masked_calls,
+    random_calls,
+    reference,
+    test_attention,
+    test_decoding,
+    test_flash_attn,
+    test_operators,
+    test_training,
+    test_transformers,
+    test_varlen,
+    triton_cases,
+)
 
 on_a_gpu = unittest.skipUnless(torch.cuda.is_available(), "PyTorch finds no GPU")
 HOW_TO_BUILD = "the operators in C++ are not built: python -m fa_tutorial.build_native"
@@ -53,13 +65,13 @@ class AutogradOnGpu(test_operators.Autograd):
         for dtype in test_operators.DTYPES:
             q, k, v, do = self.tensors(dtype, heads=4, seq_q=5, seq_k=7)
             rest = (True, 0.2, "", "")
-            self.assertIs(operators._call, torch.ops.fa_tutorial.attention_native.default)
+            self.assertIs(operators.call, torch.ops.fa_tutorial.attention_native.default)
             for _ in range(2):  # in Python at first
-                o, lse = operators._call(q, k, v, *rest)
+                o, lse = operators.call(q, k, v, *rest)
                 torch.autograd.grad(o, (q, k, v), do)
-            torch.library.opcheck(operators._call, (q, k, v, *rest))
+            torch.library.opcheck(operators.call, (q, k, v, *rest))
             q, k, v, o = (x.detach() for x in (q, k, v, o))
-            torch.library.opcheck(operators._call, (q, k, v, *rest))
+            torch.library.opcheck(operators.call, (q, k, v, *rest))
             backward = torch.ops.fa_tutorial.attention_backward_native.default
             torch.library.opcheck(backward, (do, q, k, v, o, lse, True, 0.2, ""))
 
@@ -70,7 +82,7 @@ class AutogradOnGpu(test_operators.Autograd):
         exact = reference.attention(q, k, v, do, False, 64**-0.5)
 
         def computes(*tensors: torch.Tensor) -> bool:
-            o = operators._at_once(*tensors, False, None, False, "", "")
+            o = operators.at_once(*tensors, False, None, False, "", "")
             if o is not None:
                 self.assertEqual(reference.complaint(exact, "o", o), "")
                 self.assertEqual(o.stride(), q.stride())
@@ -158,6 +170,56 @@ class RefusalsOnGpu(test_operators.Refusals):
 @on_a_gpu
 class SelectionOnGpu(test_operators.Selection):
     device = "cuda"
+
+
+@on_a_gpu
+class AttentionOnGpu(test_attention.Agreement):
+    device = "cuda"
+    longest = 600
+
+
+@on_a_gpu
+class AutogradOfAttentionOnGpu(test_attention.Autograd):
+    device = "cuda"
+
+
+@on_a_gpu
+class RefusalsOfAttentionOnGpu(test_attention.Refusals):
+    device = "cuda"
+
+
+@on_a_gpu
+class VarlenOnGpu(test_varlen.Varlen):
+    device = "cuda"
+    longest = 300
+
+
+@on_a_gpu
+class FlashAttnOnGpu(test_flash_attn.FlashAttn):
+    device = "cuda"
+
+
+@on_a_gpu
+class ModelsOnGpu(test_transformers.Models):
+    device = "cuda"
+
+
+@on_a_gpu
+class DecodingOnGpu(test_decoding.Decoding):
+    device = "cuda"
+    longest = 3000
+
+    def test_fp8(self):
+        """A key is its element times the scale of its head."""
+        lengths = torch.tensor([50, 9], device="cuda")
+        q, sequences = self.sequences([50, 50])
+        scales = [torch.rand(2, device="cuda") + 0.5 for _ in "kv"]
+        caches = [torch.cat(x).to(torch.float8_e4m3fn) for x in sequences]
+        given = dict(zip(("k_scale", "v_scale"), scales, strict=True))
+        found = fa_tutorial.decode(q, *caches, lengths, return_lse=True, **given)
+        wide = [x.double() * scale[:, None, None].double() for x, scale in zip(caches, scales, strict=True)]
+        parts = [[x[row : row + 1, :, :length] for row, length in enumerate((50, 9))] for x in wide]
+        self.agrees(q, parts, found)
 
 
 @on_a_gpu
@@ -272,6 +334,38 @@ class Graphs(Compared):
             o = compiled(q, k, v, is_causal=True)
             gradients = torch.autograd.grad(o, (q, k, v), given[3])
             self.is_right(given, (o.detach(), *gradients))
+
+
+@on_a_gpu
+class GraphsOfMasksAndCaches(unittest.TestCase):
+    """A graph of attention() or decode() reads the numbers that tensors have when it is replayed."""
+
+    def captured(self, function) -> torch.cuda.CUDAGraph:
+        function()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.found = function()
+        return graph
+
+    def replayed(self, function, lengths: torch.Tensor) -> None:
+        graph = self.captured(function)
+        lengths.copy_(torch.tensor([7, 150]))
+        graph.replay()
+        self.assertTrue(torch.equal(self.found, function()))
+
+    def test_masks(self):
+        call = masked_calls.tensors(torch.bfloat16, 2, 4, 2, 200, 200, 64, "cuda")
+        lengths = torch.tensor([200, 30], dtype=torch.int32, device="cuda")
+        masks = {"is_causal": True, "window": 50, "key_lengths": lengths}
+        inputs = [x.detach() for x in (call.q, call.k, call.v)]
+        self.replayed(lambda: fa_tutorial.attention(*inputs, **masks), lengths)
+
+    def test_decode(self):
+        q = torch.randn(2, 8, 1, 128, device="cuda").bfloat16()
+        k, v = (torch.randn(2, 2, 300, 128, device="cuda").bfloat16() for _ in "kv")
+        lengths = torch.tensor([300, 30], dtype=torch.int32, device="cuda")
+        self.replayed(lambda: fa_tutorial.decode(q, k, v, lengths), lengths)
 
 
 @unittest.skipUnless(torch.cuda.device_count() > 1, "there is no second GPU")

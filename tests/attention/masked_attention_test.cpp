@@ -28,8 +28,10 @@ bool sees_by_definition(const MaskedShape& shape, std::int64_t batch, std::int64
   bool sees = true;
   if (shape.causal) sees = sees && distance >= 0;
   if (shape.window) sees = sees && -*shape.window < distance && distance < *shape.window;
-  if (shape.documents)
-    sees = sees && shape.documents->at(std::size_t(query)) == shape.documents->at(std::size_t(key));
+  if (shape.documents) {
+    const Numbers& of_keys = shape.key_documents ? *shape.key_documents : *shape.documents;
+    sees = sees && shape.documents->at(std::size_t(query)) == of_keys.at(std::size_t(key));
+  }
   if (shape.key_lengths) sees = sees && key < shape.key_lengths->at(std::size_t(batch));
   if (shape.block_mask) {
     const BlockPattern& mask = *shape.block_mask;
@@ -72,15 +74,19 @@ MaskedShape random_problem(unsigned features, unsigned seed) {
                                 .heads = kv_heads * from_to(1, 2),
                                 .kv_heads = kv_heads,
                                 .seq_q = seq_q,
-                                .seq_k = features & kDocuments ? seq_q : from_to(1, longest),
+                                .seq_k = from_to(0, 1) ? seq_q : from_to(1, longest),
                                 .head_dim = from_to(1, 2),
                                 .causal = (features & kCausal) != 0});
   if (features & kWindow) shape.window = from_to(1, 70);
   if (features & kDocuments) {
-    Numbers documents = {0};
-    while (std::int64_t(documents.size()) < seq_q)
-      documents.push_back(documents.back() + (from_to(0, 20) == 0 ? 1 : 0));
-    shape.documents = numbers(documents);
+    const auto documents = [&](std::int64_t tokens) {
+      Numbers of_tokens = {0};
+      while (std::int64_t(of_tokens.size()) < tokens)
+        of_tokens.push_back(of_tokens.back() + (from_to(0, 20) == 0 ? 1 : 0));
+      return numbers(of_tokens);
+    };
+    shape.documents = documents(seq_q);
+    if (shape.seq_k != seq_q) shape.key_documents = documents(shape.seq_k);
   }
   if (features & kKeyLengths) {
     Numbers lengths;
@@ -102,7 +108,13 @@ MaskedShape random_problem(unsigned features, unsigned seed) {
     shape.dropout_seed = std::uint64_t(from_to(0, std::numeric_limits<std::int64_t>::max()));
   }
   if (features & kSoftcap) shape.softcap = 0.5 + double(from_to(0, 3));
-  shape.alibi = (features & kAlibi) != 0;
+  if ((features & kAlibi) != 0 && from_to(0, 1)) {
+    std::vector<float> slopes;
+    for (std::int64_t head = 0; head < shape.heads; ++head) slopes.push_back(float(from_to(-5, 20)) / 16);
+    shape.alibi_slopes = std::make_shared<const std::vector<float>>(slopes);
+  } else {
+    shape.alibi = (features & kAlibi) != 0;
+  }
   if (features & kSinks) {
     std::vector<float> of_heads;
     for (std::int64_t head = 0; head < shape.heads; ++head)
@@ -253,6 +265,11 @@ TEST(MaskedReference, GradientsAreTheDerivativesOfTheForwardPass) {
   expect([](MaskedShape& shape) { shape.softcap = 0.8; });
   expect([](MaskedShape& shape) { shape.alibi = true; });
   expect([](MaskedShape& shape) { shape.sinks = sinks({0.5f, -1}); });
+  expect([](MaskedShape& shape) {
+    shape.alibi_slopes = std::make_shared<const std::vector<float>>(std::vector<float>{0.5f, -0.25f});
+    shape.documents = numbers({0, 0, 1, 1, 1});
+    shape.key_documents = numbers({0, 1, 1, 1, 3});
+  });
   expect([](MaskedShape& shape) {
     shape.causal = true;
     shape.window = 3;

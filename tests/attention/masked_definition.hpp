@@ -78,8 +78,10 @@ Reference by_definition(const MaskedShape& shape, const TensorMap& inputs, Sees 
             score = *shape.softcap * tanh;
             derivative = 1 - tanh * tanh;
           }
-          if (shape.alibi) {
-            const double slope = std::pow(2, -8.0 * double(head + 1) / double(shape.heads));
+          if (shape.alibi || shape.alibi_slopes) {
+            const double slope = shape.alibi_slopes
+                                     ? shape.alibi_slopes->at(std::size_t(head))
+                                     : std::pow(2, -8.0 * double(head + 1) / double(shape.heads));
             score -= slope * std::abs(double(query + shape.seq_k - shape.seq_q - key));
           }
           const bool kept = shape.dropout == 0 || shape.keeps(number, query, key);

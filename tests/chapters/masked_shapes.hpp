@@ -86,13 +86,16 @@ inline std::shared_ptr<const std::vector<float>> sinks(std::vector<float> of_hea
   return std::make_shared<const std::vector<float>>(std::move(of_heads));
 }
 
-/// Adds each mask with probability 1/2. Documents only if there are as many queries as keys.
+/// Adds each mask with probability 1/2.
 inline void add_random_masks(MaskedShape& shape, Random& random) {
   const auto heads_or_tails = [&] { return random() % 2 == 0; };
   shape.causal = heads_or_tails();
   if (heads_or_tails()) shape.window = 1 + up_to(random, shape.seq_k);
-  if (heads_or_tails() && shape.seq_q == shape.seq_k)
+  if (heads_or_tails()) {
     shape.documents = random_documents(shape.seq_q, 1 + up_to(random, shape.seq_q), random);
+    if (shape.seq_q != shape.seq_k)
+      shape.key_documents = random_documents(shape.seq_k, 1 + up_to(random, shape.seq_k), random);
+  }
   if (heads_or_tails()) shape.key_lengths = random_key_lengths(shape, random);
   if (heads_or_tails()) {
     const std::int64_t heads = heads_or_tails() ? shape.heads : 1;
@@ -109,6 +112,8 @@ inline std::string text(const MaskedShape& shape) {
            (shape.causal ? " causal" : "");
   if (shape.window) words += " window " + std::to_string(*shape.window);
   if (shape.documents) words += " " + std::to_string(shape.documents->back() + 1) + " documents";
+  if (shape.key_documents)
+    words += ", of keys " + std::to_string(shape.key_documents->back() + 1) + " documents";
   if (shape.key_lengths) {
     words += " key lengths";
     for (const std::int32_t length : *shape.key_lengths) words += " " + std::to_string(length);
@@ -118,6 +123,7 @@ inline std::string text(const MaskedShape& shape) {
              std::to_string(shape.block_mask->heads) + " heads";
   if (shape.dropout > 0) words += " dropout " + std::to_string(shape.dropout);
   if (shape.softcap) words += " softcap " + std::to_string(*shape.softcap);
+  if (shape.alibi_slopes) words += " slopes of its own";
   if (shape.sinks) {
     words += " sinks";
     for (const float sink : *shape.sinks) words += " " + std::to_string(sink);

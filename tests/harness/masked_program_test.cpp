@@ -31,6 +31,8 @@ MaskedShape shape_of(const MaskedAttention::Args& args) {
   using Numbers = std::vector<std::int32_t>;
   if (args.documents)
     shape.documents = std::make_shared<const Numbers>(downloaded(args.documents, args.seq_q));
+  if (args.key_documents)
+    shape.key_documents = std::make_shared<const Numbers>(downloaded(args.key_documents, args.seq_k));
   if (args.key_lengths)
     shape.key_lengths = std::make_shared<const Numbers>(downloaded(args.key_lengths, args.batch));
   if (args.block_mask) {
@@ -47,7 +49,10 @@ MaskedShape shape_of(const MaskedAttention::Args& args) {
   const uint2 seed = args.dropout.keys.of_round[0];
   shape.dropout_seed = seed.x | std::uint64_t(seed.y) << 32;
   if (args.softcap < std::numeric_limits<float>::infinity()) shape.softcap = args.softcap;
-  shape.alibi = args.alibi;
+  shape.alibi = args.alibi && !args.alibi_slopes;
+  if (args.alibi_slopes)
+    shape.alibi_slopes =
+        std::make_shared<const std::vector<float>>(downloaded(args.alibi_slopes, args.heads));
   if (args.sinks)
     shape.sinks = std::make_shared<const std::vector<float>>(downloaded(args.sinks, args.heads));
   return shape;
@@ -127,7 +132,8 @@ TEST_F(MaskedRefusal, FilesOfDocuments) {
   expect({"--documents", file}, "--documents " + file + ": no such file");
   write_int32(file, {0, 0, 1, 1, 1});
   expect({"--documents", file, "--seq-q", "5", "--seq-k", "6"},
-         "--documents: --seq-q is 5 and --seq-k is 6: must be the same, those of one sequence");
+         "--documents: --seq-q is 5 and --seq-k is 6: must be the same, those of one sequence, or "
+         "--key-documents must be given");
   expect({"--documents", file, "--seq-q", "6"},
          "--documents " + file + ": has shape [5]; must be [6], each at least 1");
   write_int32(file, {0, 0, 1, 1, 0});
@@ -197,7 +203,8 @@ TEST(MaskedCommandLine, HelpFitsOneHundredColumnsAndHasEveryOption) {
   EXPECT_EQ(outcome.status, 0);
   for (const std::string option :
        {"--backward", "--window", "--documents", "--key-lengths", "--block-mask", "--block-size", "--dropout",
-        "--dropout-seed", "--softcap", "--alibi", "--sinks", "--causal", "--kv-heads", "--do"}) {
+        "--dropout-seed", "--softcap", "--alibi", "--alibi-slopes", "--sinks", "--key-documents", "--causal",
+        "--kv-heads", "--do"}) {
     EXPECT_NE(outcome.out.find(option + " "), std::string::npos) << option;
   }
   std::istringstream lines(outcome.out);
@@ -223,6 +230,28 @@ TEST(MaskedShapes, AreRefusedThatContradictThemselves) {
   EXPECT_EQ(with_documents({0, 2, 1, 1}),
             "--documents: token 2 belongs to document 1 after document 2: numbers must not decrease");
   EXPECT_EQ(with_documents({-1, 0, 0, 0}), "--documents: numbers must be from 0 to 16777216");
+  const auto with_key_documents = [&](const Numbers& numbers, bool with_those_of_queries) {
+    return refusal([&](MaskedShape& shape) {
+      shape.seq_q = 2;
+      shape.key_documents = std::make_shared<const Numbers>(numbers);
+      if (with_those_of_queries) shape.documents = std::make_shared<const Numbers>(Numbers{0, 3});
+    });
+  };
+  EXPECT_EQ(with_key_documents({0, 1, 1, 3}, true), "it is accepted");
+  EXPECT_EQ(with_key_documents({0, 1, 1, 3}, false),
+            "--key-documents needs --documents, those of the queries: add --documents FILE");
+  EXPECT_EQ(with_key_documents({0, 1}, true), "--key-documents: has 2 tokens, must have 4");
+  const auto with_slopes = [&](const std::vector<float>& slopes, bool alibi) {
+    return refusal([&](MaskedShape& shape) {
+      shape.alibi = alibi;
+      shape.alibi_slopes = std::make_shared<const std::vector<float>>(slopes);
+    });
+  };
+  EXPECT_EQ(with_slopes({0.5f, -1, 0}, false), "it is accepted");
+  EXPECT_EQ(with_slopes({0.5f, -1, 0}, true), "--alibi and --alibi-slopes are given: must be one of them");
+  EXPECT_EQ(with_slopes({0.5f, -1}, false), "--alibi-slopes: has 2 numbers, must have 3");
+  EXPECT_EQ(with_slopes({0.5f, -1, NAN}, false),
+            "--alibi-slopes: nan is given, must be from -10000 to 10000");
   EXPECT_EQ(
       refusal([](MaskedShape& shape) { shape.key_lengths = std::make_shared<const Numbers>(Numbers{4}); }),
       "--key-lengths: has 1 lengths, must have 2");
@@ -271,6 +300,20 @@ TEST_F(MaskedProgram, WithoutMasksIsAttention) {
     "seq_q": 100, "seq_k": 100, "head_dim": 64, "seen_pairs": 20000, "dtype": "fp32", "causal": false,
     "scale": 0.125,
     "init": "normal", "seed": 0})"));
+}
+
+TEST_F(MaskedProgram, KeysHaveTheirOwnDocumentsAndHeadsTheirOwnSlopes) {
+  const std::string of_queries = folder_ / "queries.npy", of_keys = folder_ / "keys.npy",
+                    slopes = folder_ / "slopes.npy";
+  write_int32(of_queries, {0, 0, 2, 2, 2});
+  write_int32(of_keys, {0, 1, 1, 2, 2, 2, 4});
+  write_npy(slopes, {{2}, {0.5f, -0.25f}});
+  const Json json = json_of({"--heads", "2", "--seq-q", "5", "--seq-k", "7", "--documents", of_queries,
+                             "--key-documents", of_keys, "--alibi-slopes", slopes});
+  EXPECT_EQ(json["problem"]["seen_pairs"], 2 * (2 * 1 + 3 * 3));
+  EXPECT_EQ(json["problem"]["key_documents"], of_keys);
+  EXPECT_EQ(json["problem"]["alibi_slopes"], slopes);
+  EXPECT_TRUE(json["variants"][0]["check"]["passed"]);
 }
 
 TEST_F(MaskedProgram, OptionsReachTheKernelAndTheReport) {

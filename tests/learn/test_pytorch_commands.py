@@ -68,7 +68,7 @@ class PythonTest(unittest.TestCase):
         python, (make, install) = self.require(None, "its/python")
         self.assertEqual(python, "its/python")
         self.assertEqual(make[1:], ["-m", "venv", str(pytorch.ENVIRONMENT)])
-        self.assertEqual(install[-1], f"{pytorch.FOLDER}[pictures]")
+        self.assertEqual(install[-1], f"{pytorch.FOLDER}[pictures,models]")
 
     def test_failures_are_one_line(self):
         for words, *found, options in (

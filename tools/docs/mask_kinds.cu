@@ -128,11 +128,11 @@ int main() {
     for (unsigned j = 0; j < kBlocks; ++j) butterfly.push_back(std::popcount(i ^ j) <= 1);
   }
 
-  const Masks none = {1, kSeq, kSeq, false, 2 * kSeq, nullptr, nullptr, nullptr, 1, kLog2Block};
+  const Masks none = {1, kSeq, kSeq, false, 2 * kSeq, nullptr, nullptr, nullptr, nullptr, 1, kLog2Block};
   Masks causal = none, window = none, both = none, packed = none, padded = none, blocks = none;
   causal.causal = both.causal = packed.causal = true;
   window.window = both.window = 300;
-  packed.documents = documents.data();
+  packed.documents = packed.key_documents = documents.data();
   padded.key_lengths = &key_length;
   blocks.blocks = butterfly.data();
 

@@ -44,7 +44,7 @@ def require_python(console: Console, may_install: bool) -> str:
         packages.ensure(console, (VENV,))
     where = project.shown(ENVIRONMENT)
     console.say(f"PyTorch with its CUDA libraries needs 5.5 GB in {where}; it takes a few minutes")
-    requirements = ["--editable", f"{FOLDER}[pictures]"]
+    requirements = ["--editable", f"{FOLDER}[pictures,models]"]
     problem = "PyTorch could not be installed: see above"
     environments.make(console, ENVIRONMENT, requirements, problem)
     python = find_python()

@@ -1,0 +1,245 @@
+"""The kernels in Hugging Face transformers:
+
+    import fa_tutorial.transformers
+
+    fa_tutorial.transformers.register()
+    model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="fa_tutorial", dtype="bfloat16")
+
+Batches with padding on any side run without their padding, by attention_varlen(). A new token of each
+sequence runs by decode(), if the kernels of chapter 14 have the head_dim and the layer has no softcap, no
+sinks and no window that hides something.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from . import attention, attention_varlen, decode
+from .decoding import HEAD_DIMS
+
+NAME = "fa_tutorial"
+
+
+class Tokens:
+    """Those of a batch that are no padding, one after the other."""
+
+    def __init__(self, real: Tensor):
+        """@param real  bool [batch, seq]"""
+        self.shape = real.shape
+        lengths = real.sum(1, dtype=torch.int32)
+        self.cu_seqlens = torch.nn.functional.pad(lengths.cumsum(0, dtype=torch.int32), (1, 0))
+        self.places = real.flatten().nonzero()[:, 0]  # waits for the GPU
+
+    def packed(self, x: Tensor) -> Tensor:
+        """[tokens, heads, head_dim] of [batch, heads, seq, head_dim]."""
+        return x.transpose(1, 2).flatten(0, 1).index_select(0, self.places)
+
+    def padded(self, x: Tensor) -> Tensor:
+        """[batch, seq, heads, head_dim] of [tokens, heads, head_dim]; zeros where padding is."""
+        batch, seq = self.shape
+        return x.new_zeros(batch * seq, *x.shape[1:]).index_copy(0, self.places, x).unflatten(0, (batch, seq))
+
+
+@dataclass
+class Layout:
+    """What transformers passes to every layer as its mask: which queries and keys there are. The queries are
+    the last tokens of their sequence."""
+
+    real_queries: Tensor  # bool [batch, seq_q]
+    real_keys: Tensor  # bool [batch, seq_k]
+    starts: Tensor | None = None  # bool [batch, seq]: of packed sequences, if there are any; no padding then
+    ndim = 0  # transformers looks whether it is a mask of 2 dimensions
+    shape = ()
+
+    @cached_property
+    def queries(self) -> Tokens:
+        return Tokens(self.real_queries)
+
+    @cached_property
+    def keys(self) -> Tokens:
+        return self.queries if self.real_keys is self.real_queries else Tokens(self.real_keys)
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """int32 [batch]: the keys of each sequence."""
+        return self.real_keys.sum(1, dtype=torch.int32)
+
+    @cached_property
+    def first_are_real(self) -> bool:
+        """Whether the keys of each sequence are the first ones."""
+        count = torch.arange(self.real_keys.shape[1], device=self.real_keys.device)
+        return bool((self.real_keys == (count < self.lengths[:, None])).all())
+
+    @cached_property
+    def order(self) -> Tensor:
+        """int64 [batch, seq_k]: real keys first."""
+        return self.real_keys.to(torch.int8).argsort(dim=1, descending=True, stable=True)
+
+    @cached_property
+    def cu_seqlens(self) -> Tensor:
+        """Of packed sequences."""
+        first = self.starts.flatten().nonzero()[:, 0]
+        return torch.nn.functional.pad(first, (0, 1), value=self.starts.numel()).to(torch.int32)
+
+
+def _starts(mask_function, batch: int, seq: int, device: torch.device) -> Tensor | None:
+    """Where packed sequences begin: at tokens that do not see the one before. None: nowhere."""
+    before = torch.arange(seq - 1, device=device)
+    row = torch.arange(batch, device=device)[:, None]
+    sees_before = mask_function(row, 0, before + 1, before).expand(batch, seq - 1)
+    sees_next = mask_function(row, 0, before, before + 1).expand(batch, seq - 1)
+    if bool(sees_next.any()) and not bool(sees_next.all()):
+        raise NotImplementedError(
+            f"the mask is causal for some tokens only: attn_implementation={NAME!r} has no such mask, use "
+            f"'sdpa'"
+        )
+    if bool(sees_before.all()):
+        return None
+    return torch.nn.functional.pad(~sees_before, (1, 0), value=True)
+
+
+def mask(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: int | Tensor = 0,
+    kv_offset: int = 0,
+    mask_function=None,
+    attention_mask: Tensor | Layout | None = None,
+    allow_is_causal_skip: bool = True,
+    use_vmap: bool = False,
+    config=None,
+    device: torch.device | str = "cpu",
+    **_,
+) -> Layout | None:
+    """What transformers calls once for all layers of a kind. None: all tokens of all sequences are there.
+
+    @param q_offset, kv_offset  the positions of the first query and of the first key
+    @param attention_mask  bool [batch, tokens]: False for padding
+    """
+    if isinstance(attention_mask, Layout):  # generate() has called this before
+        return attention_mask
+    if use_vmap:
+        raise NotImplementedError(
+            f"the model has a mask function of its own: attn_implementation={NAME!r} has none, use 'sdpa'"
+        )
+    if getattr(config, "attention_chunk_size", None):
+        raise NotImplementedError(
+            f"the model has chunked attention: attn_implementation={NAME!r} has none, use 'sdpa'"
+        )
+    first, end = int(q_offset) - kv_offset, int(q_offset) - kv_offset + q_length
+    starts = None
+    if attention_mask is None and not allow_is_causal_skip and 1 < q_length == kv_length:
+        starts = _starts(mask_function, batch_size, q_length, torch.device(device))
+    real = None
+    if attention_mask is not None:
+        real = attention_mask[:, kv_offset : kv_offset + kv_length].bool()
+        real = torch.nn.functional.pad(real, (0, kv_length - real.shape[1]))
+        real = None if bool(real[:, :end].all()) else real
+    if real is None and starts is None and end == kv_length:
+        return None
+    if real is None:
+        real = torch.ones(batch_size, kv_length, dtype=torch.bool, device=device)
+    if end < kv_length:  # a static cache has room for later tokens
+        real = real & (torch.arange(kv_length, device=real.device) < end)
+    queries = real if (first, end) == (0, kv_length) else real[:, first:end]
+    return Layout(queries, real, starts)
+
+
+def forward(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Layout | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    is_causal: bool | None = None,
+    s_aux: Tensor | None = None,
+    position_bias: Tensor | None = None,
+    **_,
+) -> tuple[Tensor, None]:
+    """What transformers calls in each layer.
+
+    @param query  [batch, heads, seq_q, head_dim]
+    @param key, value  [batch, kv_heads, seq_k, head_dim]
+    @param s_aux  sinks, [heads]
+    @return  O, [batch, seq_q, heads, head_dim], and None for the probabilities, which do not exist
+    @throws NotImplementedError  one sentence, if the kernels do not have it
+    """
+    if isinstance(attention_mask, Tensor):
+        raise NotImplementedError(
+            f"attention_mask has {attention_mask.dim()} dimensions: attn_implementation={NAME!r} takes one "
+            f"of 2 dimensions, for padding"
+        )
+    if position_bias is not None:
+        raise NotImplementedError(f"position_bias is given: attn_implementation={NAME!r} has none")
+    causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
+    window = sliding_window
+    if window is not None:
+        window = window if causal else window + 1
+        window = None if window >= key.shape[2] else window
+    options = {
+        "is_causal": causal,
+        "scale": scaling,
+        "window": window,
+        "softcap": softcap,
+        "sinks": None if s_aux is None else s_aux.float(),
+        "dropout_p": dropout,
+    }
+    layout: Layout | None = attention_mask
+    if _decodes(query, key, value, options):
+        o = _decode(query, key, value, layout, scaling)
+    elif layout is None:
+        o = attention(query, key, value, **options).transpose(1, 2)
+    elif layout.starts is not None:
+        packed = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
+        o = attention_varlen(*packed, layout.cu_seqlens, **options)
+        o = o.unflatten(0, layout.real_queries.shape)
+    else:
+        queries, keys = layout.queries, layout.keys
+        packed = (queries.packed(query), keys.packed(key), keys.packed(value))
+        o = queries.padded(attention_varlen(*packed, queries.cu_seqlens, keys.cu_seqlens, **options))
+    return o, None
+
+
+def _decodes(query: Tensor, key: Tensor, value: Tensor, options: dict) -> bool:
+    """Whether decode() has this."""
+    extras = any(options[name] for name in ("window", "softcap", "dropout_p"))
+    return (
+        not extras
+        and options["sinks"] is None
+        and query.shape[2] == 1 < key.shape[2]
+        and query.element_size() == 2
+        and query.shape[3] in HEAD_DIMS
+        and key.shape == value.shape
+        and not (torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value)))
+    )
+
+
+def _decode(query: Tensor, key: Tensor, value: Tensor, layout: Layout | None, scale: float | None) -> Tensor:
+    """By chapter 14, which reads keys from the first one on."""
+    lengths = None
+    if layout is not None:
+        lengths = layout.lengths
+        if not layout.first_are_real:
+            order = layout.order[:, None, :, None]
+            key, value = (x.take_along_dim(order, 2) for x in (key, value))
+    return decode(query, key.contiguous(), value.contiguous(), lengths, scale=scale).transpose(1, 2)
+
+
+def register() -> None:
+    """Makes attn_implementation="fa_tutorial" known to transformers. May be called several times.
+
+    @throws ImportError  if transformers is not installed
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    AttentionInterface.register(NAME, forward)
+    AttentionMaskInterface.register(NAME, mask)
