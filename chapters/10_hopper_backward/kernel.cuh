@@ -44,8 +44,8 @@ __device__ __forceinline__ void add_dq(const Backward<typename Tile::T>& a, KeyT
   ptx::bulk_wait<0>();
 }
 
-/// The five products, one after the other: a consumer waits for each one right after it has issued it. dQ goes
-/// to shared memory, and from there to the sums.
+/// The five products, one after the other: a consumer waits for each one right after it has issued it. dQ
+/// goes to shared memory, and from there to the sums.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     wgmma_gradients(Backward<typename Tile::T> a, const __grid_constant__ TensorMaps maps) {

@@ -356,7 +356,8 @@ std::int64_t with_barriers(std::int64_t bytes) { return (bytes / 1024 + 1) * 102
 std::int64_t shared_bytes(const Tiles& tile) {
   const std::int64_t ds = 2 * tile.Bc * tile.Br;
   const std::int64_t tiles = 4 * tile.cols() * (tile.Bc + 2 * tile.Br) + 2 * ds;
-  const std::int64_t more = tile.stored_dq * tile.Br * tile.cols() * 4 + tile.shared_p * 4 * tile.Br * tile.Bc;
+  const std::int64_t more =
+      tile.stored_dq * tile.Br * tile.cols() * 4 + tile.shared_p * 4 * tile.Br * tile.Bc;
   return with_barriers(tiles + 16 * tile.Br) + (more > 0 ? with_barriers(more) : 0);
 }
 

@@ -186,10 +186,7 @@ PLANS = {
         in_grid=False,
     ),
     "off_grid_backward_d256": Plan(
-        off_grid(True, 256),
-        [("10_hopper_backward", ["final", "deterministic"])],
-        HOPPER_PEERS,
-        in_grid=False,
+        off_grid(True, 256), [("10_hopper_backward", ["final", "deterministic"])], HOPPER_PEERS, in_grid=False
     ),
     "layouts": Plan(layouts(False), [("09_hopper", ["final"])], ["cuDNN"], in_grid=False),
     "layouts_backward": Plan(layouts(True), [("10_hopper_backward", ["final"])], ["cuDNN"], in_grid=False),

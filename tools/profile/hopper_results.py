@@ -1,5 +1,5 @@
-"""Measures chapter 09, 10, 12 or 14 for docs/results/, in two steps. Their copy engine does not use the L1's pipe
-of loads and stores, so their sectors are compared where they leave the multiprocessor and at the L2.
+"""Measures chapter 09, 10, 12 or 14 for docs/results/, in two steps. Their copy engine does not use the L1's
+pipe of loads and stores, so their sectors are compared where they leave the multiprocessor and at the L2.
 
     hopper_results.py count [NN]     on any machine: what the simulator counts        -> hopper_simulator.json
     hopper_results.py measure [NN]   on an H100 or H200: Nsight Compute's counts next to the simulator's
