@@ -1,5 +1,5 @@
 """The operators torch.ops.fa_tutorial.masked_attention and masked_attention_backward: the kernels of chapter
-11, and those of chapter 12 where a row is long or V has another width."""
+11, and those of chapters 09, 10 and 12 where a row is long or V has another width."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from .registration import by_vmap, define, register_autograd
 MOST_COLS = 256  # of plain attention: chapters 03 to 10
 MOST_MASKED_COLS = 128
 MOST_COLS_OF_BACKWARD = 512  # of chapter 12
+MOST_COLS_OF_PAIR = (192, 128)  # of Q and K, and of V, if chapters 09 and 10 have tiles of two widths
 TENSORS = 7  # of Masks: its first members
 OF_SINKS = 5  # the place of sinks among them
 MASKED = "masks, softcap, alibi_slopes, sinks and dropout_p"
@@ -27,11 +28,21 @@ def is_plain(q: Tensor, v: Tensor, masks: Masks) -> bool:
     return not masks.hide_something() and q.shape[-1] <= MOST_COLS and q.shape[-1] == v.shape[-1]
 
 
-def variant_for(q: Tensor, v: Tensor, masks: Masks, deterministic: bool) -> str:
+def _is_pair(q: Tensor, v: Tensor) -> bool:
+    """Whether these widths are those of multi-head latent attention, or a little narrower."""
+    most, most_of_v = MOST_COLS_OF_PAIR
+    return q.dtype != torch.float32 and most_of_v < q.shape[3] <= most and v.shape[3] <= most_of_v
+
+
+def variant_for(q: Tensor, v: Tensor, masks: Masks, deterministic: bool, backward: bool = False) -> str:
     """The variant of a chapter. @throws NotImplementedError  if no kernel has this combination"""
     widths = (q.shape[3], v.shape[3])
     if not masks.hide_something():
-        return "12/final"
+        if not _is_pair(q, v):
+            return "12/final"
+        if not backward:
+            return "09/final"
+        return "10/deterministic" if deterministic else "10/final"
     if widths[0] != widths[1] or widths[0] > MOST_MASKED_COLS:
         raise NotImplementedError(
             f"query has rows of {widths[0]} and value of {widths[1]} elements: {MASKED} take equal widths of "
@@ -62,9 +73,11 @@ def _require_backward(q: Tensor, v: Tensor, masks: Masks, deterministic: bool) -
                 f"takes float16 or bfloat16 and at most {MOST_COLS_OF_BACKWARD}; call it under "
                 f"torch.no_grad()"
             )
-        if deterministic:
+        if deterministic and not _is_pair(q, v):
+            most, most_of_v = MOST_COLS_OF_PAIR
             raise NotImplementedError(
-                f"deterministic gradients take equal widths of at most {MOST_COLS}: leave deterministic out"
+                f"deterministic gradients take equal widths of at most {MOST_COLS}, or {most_of_v + 8} to {most} "
+                f"of query and at most {most_of_v} of value: leave deterministic out"
             )
     elif deterministic and (masks.change_scores() or masks.dropout_p):
         raise NotImplementedError(
@@ -143,7 +156,7 @@ def _masked_attention_backward(
     if masks.sinks is None:
         del outputs["dsinks"]
     more = masks if masks.hide_something() else None
-    name = variant_for(q, v, masks, deterministic)
+    name = variant_for(q, v, masks, deterministic, backward=True)
     execution.run(name, tensors, outputs, is_causal, scale, more)
     return gradients
 

@@ -89,6 +89,9 @@ class Agreement(OnDevice):
             call = self.call(dtype, 20, 40, head_dim, head_dim_v)
             call.arguments["is_causal"] = True
             self.agrees(call)
+            if head_dim == 192:
+                call.arguments["deterministic"] = True
+                self.agrees(call)
         for dtype, head_dim in ((torch.float32, 264), (torch.bfloat16, 1024)):
             call = self.call(dtype, 5, 9, head_dim)
             with torch.no_grad():
