@@ -76,8 +76,8 @@ def _require_backward(q: Tensor, v: Tensor, masks: Masks, deterministic: bool) -
         if deterministic and not _is_pair(q, v):
             most, most_of_v = MOST_COLS_OF_PAIR
             raise NotImplementedError(
-                f"deterministic gradients take equal widths of at most {MOST_COLS}, or {most_of_v + 8} to {most} "
-                f"of query and at most {most_of_v} of value: leave deterministic out"
+                f"deterministic gradients take equal widths of at most {MOST_COLS}, or {most_of_v + 8} to "
+                f"{most} of query and at most {most_of_v} of value: leave deterministic out"
             )
     elif deterministic and (masks.change_scores() or masks.dropout_p):
         raise NotImplementedError(
