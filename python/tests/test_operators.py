@@ -666,7 +666,7 @@ class Selection(OnDevice):
             (ValueError, "is not a variant", "07/"),
             (ValueError, "there is no chapter 99: the chapters are 01, 02", "99/final"),
             (ValueError, "01 is about softmax", "01/unsafe"),
-            (ValueError, "11 is about masks, the operators run", "11/compressed"),
+            (ValueError, "11 is about masks, use.. chooses among", "11/compressed"),
             (ValueError, "07 has no variant best: it has stages_1", "07/best"),
             (ValueError, "both forward passes: choose one", "07/final", "03/one_pass"),
             (TypeError, "is not a variant", 7),
