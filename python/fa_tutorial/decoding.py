@@ -16,6 +16,7 @@ from .registration import define, register_without_gradient
 
 PAGE_SIZES = (16, 64, 256)
 HEAD_DIMS = (64, 128, 256)
+MOST_QUERIES = 16
 FP8 = torch.float8_e4m3fn
 
 
@@ -247,6 +248,10 @@ def checked(
     if isinstance(splits, bool) or not isinstance(splits, int) or splits < 0:
         raise TypeError(f"splits is {splits!r}: it must be a whole number of at least 1")
     scale = arguments.scale_of(scale, query)
+    if query.shape[2] > MOST_QUERIES:
+        raise ValueError(f"query has {query.shape[2]} queries: it must have at most {MOST_QUERIES}")
+    if not (math.isfinite(scale) and scale > 0):
+        raise ValueError(f"scale is {scale}: it must be a finite number above 0")
     return query, k_cache, v_cache, lengths, block_table, k_scale, v_scale, scale, splits
 
 

@@ -301,10 +301,13 @@ def flash_attn_with_kvcache(
                     f"{name} is {list(x.shape)} of {x.dtype} on {x.device}: it must be {shape} of "
                     f"{cache.dtype} on {cache.device}"
                 )
+    inputs = [x for x in (q, k_cache, v_cache, k, v) if x is not None]
+    if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+        raise NotImplementedError("flash_attn_with_kvcache() has no gradient: call it under torch.no_grad()")
     copies = [x.contiguous() for x in caches]
     splits = num_splits or None
     given = decoding.checked(
-        query, *copies, lengths + new, block_table, softmax_scale, None, None, splits
+        query, *copies, lengths + new if new else lengths, block_table, softmax_scale, None, None, splits
     )  # before anything is written
     if new:
         for cache, copy, x in zip((k_cache, v_cache), copies, (k, v), strict=True):

@@ -24,17 +24,22 @@ def are_known(tensor: Tensor) -> bool:
 
 
 def once(tensor: Tensor, what: str, compute: Callable[[Tensor], Any]) -> Any:
-    """compute(tensor), or what it returned before, unless the tensor has been written since.
+    """compute(tensor), or what it returned before on this stream, unless the tensor has been written since.
+
+    Writes that PyTorch does not see (a CUDA graph's replay, a kernel of the caller, `.data`) are not noticed.
 
     @param what  tells several functions of one tensor apart
     """
     if not are_known(tensor) or tensor.is_inference():
         return compute(tensor)
+    if tensor.is_cuda:  # a tensor that is kept belongs to the stream that computed it
+        what = f"{what} {torch.cuda.current_stream(tensor.device).cuda_stream}"
     kept = getattr(tensor, "_fa_tutorial", None)
     if kept is None or kept[0] != tensor._version:
         kept = tensor._fa_tutorial = (tensor._version, {})
     if what not in kept[1]:
-        kept[1][what] = compute(tensor)
+        with torch.inference_mode(False):  # what is kept may be saved for a backward pass later
+            kept[1][what] = compute(tensor)
     return kept[1][what]
 
 
@@ -60,6 +65,8 @@ def required(name: str, tensor: object, shape: tuple[int | None, ...], like: Ten
     )
     if not right:
         raise ValueError(f"{name} has the shape {list(tensor.shape)}: it must be {text}")
+    if tensor.dtype == torch.int32 and tensor.is_contiguous():
+        return tensor  # kept in itself, it would be a cycle that only the garbage collector frees
     return once(tensor, "int32", lambda x: x.to(torch.int32).contiguous())
 
 

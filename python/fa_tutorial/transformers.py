@@ -224,7 +224,8 @@ def _decodes(query: Tensor, key: Tensor, value: Tensor, options: dict) -> bool:
 
 
 def _decode(query: Tensor, key: Tensor, value: Tensor, layout: Layout | None, scale: float | None) -> Tensor:
-    """By chapter 14, which reads keys from the first one on."""
+    """By chapter 14, which reads keys from the first one on: with padding on the left, keys and values are
+    copied to the front in each call."""
     lengths = None
     if layout is not None:
         lengths = layout.lengths

@@ -64,7 +64,13 @@ def _slots(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, tokens: int) -> Slots:
             "cu_seqlens_q and cu_seqlens_k are two tensors whose numbers are not known while a graph is "
             "compiled or captured: pass the same tensor for both"
         )
-    return integers.once(cu_seqlens_q, f"slots {ends[1]}", lambda cu: _apart(*ends, cu.device))
+    kept = integers.once(cu_seqlens_q, "slots", lambda _: {})
+    of_keys = tuple(ends[1])
+    if of_keys not in kept:
+        kept.clear()  # the layers of a model share one
+        with torch.inference_mode(False):
+            kept[of_keys] = _apart(*ends, cu_seqlens_q.device)
+    return kept[of_keys]
 
 
 def _are_equal(a: Tensor, b: Tensor) -> bool:

@@ -221,7 +221,11 @@ class Autograd(OnDevice):
         again = gradients(lambda *x: checkpoint.checkpoint(of, *x, use_reentrant=False))
         self.assertTrue(all(map(torch.equal, again, expected)))
         compiled = torch.compile(of, backend="aot_eager", fullgraph=True)
-        self.assertEqual(compiled(*self.inputs).shape, self.call.q.shape)
+        torch.manual_seed(3)
+        first, second = compiled(*self.inputs), compiled(*self.inputs)
+        torch.manual_seed(3)
+        self.assertTrue(torch.equal(compiled(*self.inputs), first))
+        self.assertFalse(torch.equal(second, first))
 
     def test_torch_func(self):
         def loss(q, k, v):

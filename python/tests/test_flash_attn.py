@@ -143,6 +143,14 @@ class FlashAttn(OnDevice):
         refuses(ValueError, "so that 5 new keys fit", cached, one, q, q, q, q, cache_seqlens=lengths)
         refuses(ValueError, "k is .2, 1, 2, 32.", cached, one, q, q, *2 * [one[..., :32]], cache_seqlens=3)
         self.assertTrue(torch.equal(q, before))
+        cache = self.drawn(2, 32, 2, 64)
+        before = cache.clone()
+        new = {"k": one, "v": one, "cache_seqlens": 20, "causal": True}
+        refuses(ValueError, "query has 17 queries", cached, self.drawn(2, 17, 2, 64), cache, cache, **new)
+        refuses(ValueError, "scale is -1.0", cached, one, cache, cache, softmax_scale=-1.0, **new)
+        leaf = one.clone().requires_grad_()
+        refuses(NotImplementedError, "has no gradient", cached, leaf, cache, cache, **new)
+        self.assertTrue(torch.equal(cache, before))
 
 
 if __name__ == "__main__":

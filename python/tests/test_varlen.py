@@ -96,6 +96,15 @@ class Varlen(OnDevice):
         whole = fa_tutorial.attention_varlen(q, k, v, cu)
         self.assertFalse(torch.equal(found[0][0], whole))
 
+    def test_gradients_after_inference_on_the_same_ends(self):
+        cu = [ends(lengths, self.device, torch.int64) for lengths in ([5, 9], [7, 20])]
+        q, k, v, do = self.tensors(14, 27)
+        with torch.inference_mode():
+            o = fa_tutorial.attention_varlen(q, k, v, *cu, window=6)
+        again = fa_tutorial.attention_varlen(q, k, v, *cu, window=6)
+        self.assertTrue(torch.equal(again, o))
+        self.assertEqual(torch.autograd.grad(again, q, do)[0].shape, q.shape)
+
     def test_no_tokens(self):
         self.agrees([0, 0])
         self.agrees([])

@@ -304,7 +304,8 @@ def contenders(case: Case, tensors: Tensors, peers: bool) -> Iterator[tuple[str,
             except RuntimeError as refusal:
                 print(f"  {variant} does not run: {refusal}", file=sys.stderr)
                 break
-            yield f"{variant}" + f" {splits} splits" * bool(splits), splits, ours
+            number = f" {splits} split" + "s" * (splits > 1) if splits else ""
+            yield variant + number, splits, ours
     if not peers or case.fp8 or case.stages:
         return
     others: dict[str, Callable] = {"FlashAttention-3": flash_attention_3}

@@ -9,8 +9,8 @@
 namespace {
 
 /// Reads `count` elements. In each step, a block reads neighbouring ones, four by each thread before it uses
-/// the first. What it adds up is stored only if it has a value that no tensor of the benchmark leads to, so
-/// that the loads remain.
+/// the first. What it adds up is stored only if it has one particular value, so that the compiler keeps
+/// the loads.
 __global__ void __launch_bounds__(512) read_all(const uint4* x, std::size_t count, std::uint32_t* never) {
   constexpr int kAtOnce = 4;
   const std::size_t of_block = kAtOnce * blockDim.x;
@@ -57,7 +57,9 @@ __global__ void __launch_bounds__(kThreads)
 template <int kStages>
 cudaError_t launch_in_flight(const void* x, std::size_t bytes, void* never, int blocks, cudaStream_t stream) {
   constexpr int kShared = kStages * kThreads * int(sizeof(uint4));
-  cudaFuncSetAttribute(read_in_flight<kStages>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
+  const cudaError_t status =
+      cudaFuncSetAttribute(read_in_flight<kStages>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
+  if (status != cudaSuccess) return status;
   read_in_flight<kStages><<<blocks, kThreads, kShared, stream>>>(
       static_cast<const uint4*>(x), bytes / sizeof(uint4), static_cast<std::uint32_t*>(never));
   return cudaGetLastError();

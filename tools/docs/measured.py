@@ -753,7 +753,7 @@ def decoding(data: dict, group: str) -> str:
         problem += f", pages of {row['page_size']}" * bool(row["page_size"])
         name, *splits = row["kernel"].split(maxsplit=1)
         # Names of variants have small letters only; those of others do not, or more words than "N splits".
-        own = name != "read" and re.fullmatch(r"[a-z0-9_]+( \d+ splits)?", row["kernel"])
+        own = name != "read" and re.fullmatch(r"[a-z0-9_]+( \d+ splits?)?", row["kernel"])
         kernel = " ".join([f"`{name}`", *splits]) if own else row["kernel"]
         share = "" if row["kernel"] == "read" else f" ({row['share_of_roof']:.2f})"
         cells.setdefault(problem, {})[kernel] = f"{row['us']:.1f}{share}"
