@@ -304,25 +304,10 @@ def attention(
         if checked and key_lengths is not None:
             checked = integers.are_checked(key_lengths, "key_lengths", arguments.length_of(key, 2))
         if checked:
-            found = masked.with_masks_at_once(
-                query,
-                key,
-                value,
-                is_causal,
-                scale,
-                window,
-                documents,
-                key_lengths,
-                block_mask,
-                softcap,
-                alibi_slopes,
-                sinks,
-                dropout_p,
-                deterministic,
-                return_lse,
-                selection.chosen.forward,
-                selection.chosen.backward,
-            )
+            masks = (window, documents, key_lengths, block_mask, softcap, alibi_slopes, sinks, dropout_p)
+            chosen = selection.chosen
+            rest = (deterministic, return_lse, chosen.forward, chosen.backward, False)
+            found = masked.with_masks_at_once(query, key, value, is_causal, scale, *masks, *rest)
             if found is not None:
                 return found
     arguments.require_tensors(query=query, key=key, value=value)

@@ -36,6 +36,13 @@ def _kept(tensor: Tensor) -> dict:
     return kept[1]
 
 
+def _on_stream(tensor: Tensor, what: str) -> str:
+    """A tensor that is kept belongs to the stream that computed it."""
+    if not tensor.is_cuda:
+        return what
+    return f"{what} {torch._C._cuda_getCurrentRawStream(tensor.device.index)}"
+
+
 def once(tensor: Tensor, what: str, compute: Callable[[Tensor], Any]) -> Any:
     """compute(tensor), or what it returned before on this stream, unless the tensor has been written since.
 
@@ -45,13 +52,18 @@ def once(tensor: Tensor, what: str, compute: Callable[[Tensor], Any]) -> Any:
     """
     if not _is_kept(tensor):
         return compute(tensor)
-    if tensor.is_cuda:  # a tensor that is kept belongs to the stream that computed it
-        what = f"{what} {torch.cuda.current_stream(tensor.device).cuda_stream}"
+    what = _on_stream(tensor, what)
     kept = _kept(tensor)
     if what not in kept:
         with torch.inference_mode(False):  # what is kept may be saved for a backward pass later
             kept[what] = compute(tensor)
     return kept[what]
+
+
+def kept(tensor: object, what: str) -> Any:
+    """What once() keeps; None if it keeps nothing."""
+    kept = getattr(tensor, "_fa_tutorial", None)
+    return None if kept is None or kept[0] != tensor._version else kept[1].get(_on_stream(tensor, what))
 
 
 def set_checked(tensor: Tensor, *use: object) -> None:

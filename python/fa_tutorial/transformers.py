@@ -153,9 +153,12 @@ def mask(
         starts = _starts(mask_function, batch_size, q_length, torch.device(device))
     real = None
     if attention_mask is not None:
-        real = attention_mask[:, kv_offset : kv_offset + kv_length].bool()
-        real = torch.nn.functional.pad(real, (0, kv_length - real.shape[1]))
-        real = None if bool(real[:, :end].all()) else real
+        real = attention_mask.bool()
+        if real.shape[1] != kv_length or kv_offset:
+            real = real[:, kv_offset : kv_offset + kv_length]
+            real = torch.nn.functional.pad(real, (0, kv_length - real.shape[1]))
+        seen = real if end == kv_length else real[:, :end]
+        real = None if bool(seen.all()) else real
     if real is None and starts is None and end == kv_length:
         return None
     if real is None:
@@ -197,10 +200,16 @@ def forward(
     if position_bias is not None:
         raise NotImplementedError(f"position_bias is given: attn_implementation={NAME!r} has none")
     causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
+    layout: Layout | None = attention_mask
     window = sliding_window
     if window is not None:
         window = window if causal else window + 1
         window = None if window >= key.shape[2] else window
+    if window is None and softcap is None and s_aux is None and not dropout:
+        if query.shape[2] == 1 < key.shape[2] and _decodes(query, key, value):
+            return _decode(query, key, value, layout, scaling), None
+        if layout is None:
+            return attention(query, key, value, is_causal=causal, scale=scaling).transpose(1, 2), None
     options = {
         "is_causal": causal,
         "scale": scaling,
@@ -209,10 +218,7 @@ def forward(
         "sinks": None if s_aux is None else s_aux.float(),
         "dropout_p": dropout,
     }
-    layout: Layout | None = attention_mask
-    if _decodes(query, key, value, options):
-        o = _decode(query, key, value, layout, scaling)
-    elif layout is None:
+    if layout is None:
         o = attention(query, key, value, **options).transpose(1, 2)
     elif layout.starts is not None:
         packed = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
@@ -225,14 +231,10 @@ def forward(
     return o, None
 
 
-def _decodes(query: Tensor, key: Tensor, value: Tensor, options: dict) -> bool:
-    """Whether decode() has this."""
-    extras = any(options[name] for name in ("window", "softcap", "dropout_p"))
+def _decodes(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether decode() takes these tensors."""
     return (
-        not extras
-        and options["sinks"] is None
-        and query.shape[2] == 1 < key.shape[2]
-        and query.element_size() == 2
+        query.element_size() == 2
         and query.shape[3] in HEAD_DIMS
         and key.shape == value.shape
         and not (torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value)))

@@ -9,8 +9,8 @@ import torch
 
 # The largest error, relative to what the terms of the sums amount to without their signs.
 LIMITS = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.2e-2}
-# What rounds to 0 in fp16. The others have the exponents of fp32, which nothing here comes near.
-LARGEST_LOST = {torch.float16: 2.0**-25}
+# The largest P that becomes 0: in fp16 by rounding; the others have the normal numbers of fp32.
+LARGEST_LOST = {torch.float16: 2.0**-25, torch.bfloat16: 2.0**-126, torch.float32: 2.0**-126}
 
 
 @dataclass
@@ -74,8 +74,7 @@ def attention(q, k, v, do, causal: bool, scale: float, extras: Extras | None = N
 
     results = products(do, every_v, q, every_k, p, 1.0)
     without_signs = (x.abs() for x in (do, every_v, q, every_k))
-    # Far keys beside a sink have a P that fp16 cannot store.
-    lost = LARGEST_LOST.get(dtype, 0.0) / LIMITS[dtype]
+    lost = LARGEST_LOST[dtype] / LIMITS[dtype]  # that of far keys beside a sink
     sizes = products(*without_signs, torch.where(p > 0, p + lost, 0.0), -1.0)
     norms = {name: float(x.norm()) for name, x in sizes.items()}
     return Reference(dtype, results | {"lse": lse}, norms)

@@ -8,6 +8,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAStream.h>
 #include <dlfcn.h>
 
@@ -139,7 +140,7 @@ class Kernel {
     c10::DataPtr memory;
     Tensor zeros;
     if (problem.has_cache) {
-      zeros = at::zeros({bytes}, at::device({at::kCUDA, device}).dtype(at::kByte));
+      zeros = zeros_for(problem, bytes, device);
       given.workspace = zeros.data_ptr();
     } else if (of_lse + bytes > 0) {
       memory = allocator()->allocate(of_lse + bytes);
@@ -155,7 +156,8 @@ class Kernel {
   }
 
  private:
-  static constexpr std::size_t kMost = 4096;  // entries of each memory
+  static constexpr std::size_t kMost = 4096;  // entries of a memory
+  static constexpr std::size_t kMostZeros = 16;
 
   /// The workspace begins at a multiple of 256 bytes, as all that the allocator returns.
   static std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -168,6 +170,20 @@ class Kernel {
     if (bytes < 0) return bytes;
     if (bytes_.size() >= kMost) bytes_.clear();
     return bytes_[sizes] = bytes;
+  }
+
+  /// A workspace that begins as zeros. Kernels leave those zeros that they need, so the calls of the default
+  /// stream use the same memory again. That of a graph's calls belongs to the graph.
+  Tensor zeros_for(const Problem& problem, std::int64_t bytes, c10::DeviceIndex device) {
+    const auto stream = c10::cuda::getCurrentCUDAStream(device);
+    const auto make = [&] { return at::zeros({bytes}, at::device({at::kCUDA, device}).dtype(at::kByte)); };
+    if (stream != c10::cuda::getDefaultCUDAStream(device) ||
+        c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None)
+      return make();
+    const Problem sizes = problem.sizes();
+    if (const auto found = zeros_.find(sizes); found != zeros_.end()) return found->second;
+    if (zeros_.size() >= kMostZeros) zeros_.clear();
+    return zeros_[sizes] = make();
   }
 
   void* bound_to(const Problem& problem) {
@@ -194,6 +210,7 @@ class Kernel {
   std::mutex mutex_;
   std::unordered_map<Problem, std::int64_t, ByBytes, ByBytes> bytes_;
   std::unordered_map<Problem, void*, ByBytes, ByBytes> bound_;
+  std::unordered_map<Problem, Tensor, ByBytes, ByBytes> zeros_;
 };
 
 /// What a kernel has been chosen for: a pass, a name (that use() was given, or what masks there are), an

@@ -186,16 +186,25 @@ class MaskedAttentionBackward : public torch::autograd::Node {
   MaskedCall call_;  // without tensors
 };
 
+/// As torch.randint(0, 2**63 - 1, (1,)) returns it.
+inline std::uint64_t new_seed() {
+  auto* const generator = at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator());
+  const std::scoped_lock lock(generator->mutex_);
+  return generator->random64() % std::uint64_t(std::numeric_limits<std::int64_t>::max());
+}
+
 /// O, and LSE if it is wanted or there is a gradient. Both are undefined where Python has to look at the
 /// call.
 ///
 /// @param call  of masks that hide something, whose tensors are as the operator takes them
-inline std::tuple<Tensor, Tensor> masked_at_once(const MaskedCall& call, bool wants_lse) {
+/// @param draws_seed  whether it has no seed of dropout yet
+inline std::tuple<Tensor, Tensor> masked_at_once(MaskedCall call, bool wants_lse, bool draws_seed) {
   const auto& [q, k, v, masks, causal, scale, deterministic] = call;
   if (!is_plain(q, {k, v, masks[Masks::kSinks]}) || !is_problem(q, k, v, scale)) return {};
   const bool gradient = needs_gradient({q, k, v, masks[Masks::kSinks]});
   const auto kernel = call.kernel(false);
   if (!kernel || (gradient && !call.kernel(true))) return {};
+  if (draws_seed && masks.dropout_p != 0) call.masks.seed = new_seed();
   const c10::cuda::CUDAGuard device(q.device());
   auto results = run_forward(*kernel, call.problem(), q, wants_lse || gradient);
   const auto& [o, lse] = results;
@@ -224,13 +233,6 @@ inline std::int64_t block_size_of(const Tensor& x, const Tensor& q, const Tensor
   return 0;
 }
 
-/// As torch.randint(0, 2**63 - 1, (1,)) returns it.
-inline std::uint64_t new_seed() {
-  auto* const generator = at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator());
-  const std::scoped_lock lock(generator->mutex_);
-  return generator->random64() % std::uint64_t(std::numeric_limits<std::int64_t>::max());
-}
-
 /// Makes the arguments of functions.py's attention() those of the operator. False where Python has to look at
 /// them.
 inline bool complete(MaskedCall& call) {
@@ -248,11 +250,9 @@ inline bool complete(MaskedCall& call) {
     masks.block_size = block_size_of(masks[Masks::kBlockMask], q, call.k);
     if (masks.block_size == 0) return false;
   }
-  if (masks.dropout_p != 0) {
-    if (c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None) return false;
-    masks.seed = new_seed();
-  }
-  return true;
+  // a graph would drop the same in every replay
+  return masks.dropout_p == 0 ||
+         c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None;
 }
 
 }  // namespace fa_operators

@@ -116,12 +116,13 @@ PyObject* python_attention_at_once(PyObject*, PyObject* const* given, Py_ssize_t
 }
 
 /// attention_with_masks_at_once(query, key, value, is_causal, scale, window, documents, key_lengths,
-/// block_mask, softcap, alibi_slopes, sinks, dropout_p, deterministic, return_lse, forward, backward) has the
-/// arguments of functions.py's attention(), of which Python has checked the numbers in documents and
-/// key_lengths. It returns O, or O and LSE, or None where Python has to look at the call.
+/// block_mask, softcap, alibi_slopes, sinks, dropout_p, deterministic, return_lse, forward, backward, packed)
+/// has the arguments of functions.py's attention(), of which Python has checked the numbers in documents and
+/// key_lengths. If `packed`, tensors are [tokens, heads, head_dim], those of attention_varlen(). It returns
+/// O, or O and LSE, or None where Python has to look at the call.
 PyObject* python_attention_with_masks_at_once(PyObject*, PyObject* const* given, Py_ssize_t count) {
   HANDLE_TH_ERRORS
-  Arguments from(given, count, 17);
+  Arguments from(given, count, 18);
   MaskedCall call = {.q = from.tensor(0), .k = from.tensor(1), .v = from.tensor(2)};
   call.causal = from.boolean(3);
   const auto scale = from.scale(4);
@@ -136,18 +137,25 @@ PyObject* python_attention_with_masks_at_once(PyObject*, PyObject* const* given,
   call.deterministic = from.boolean(13) || at::globalContext().deterministicAlgorithms();
   const bool wants_lse = from.boolean(14);
   const std::string_view forward = from.text(15), backward = from.text(16);
+  const bool packed = from.boolean(17);
   if (!from.are_right) Py_RETURN_NONE;
   std::tuple<Tensor, Tensor> results;
   {
     const pybind11::gil_scoped_release others_run;
+    if (packed) {
+      for (Tensor* x : {&call.q, &call.k, &call.v}) *x = x->transpose(0, 1).unsqueeze(0);
+    }
     if (call.masks.hide_something()) {
       call.scale = scale_of(scale, call.q);
       const bool refused = wants_lse && needs_gradient({call.q, call.k, call.v});
-      if (!refused && complete(call)) results = masked_at_once(call, wants_lse);
+      if (!refused && complete(call)) results = masked_at_once(std::move(call), wants_lse, true);
     } else if (!wants_lse && !call.deterministic) {
       std::get<0>(results) =
           attention_at_once(call.q, call.k, call.v, call.causal, scale, true, forward, backward);
     }
+    auto& [o, lse] = results;
+    if (packed && o.defined()) o = o.select(0, 0).transpose(0, 1);
+    if (packed && lse.defined()) lse = lse.select(0, 0);
   }
   return wrapped(std::move(results), wants_lse);
   END_HANDLE_TH_ERRORS
@@ -175,7 +183,7 @@ PyObject* python_masked_at_once(PyObject*, PyObject* const* given, Py_ssize_t co
   std::tuple<Tensor, Tensor> results;
   {
     const pybind11::gil_scoped_release others_run;
-    results = masked_at_once(call, wants_lse);
+    results = masked_at_once(std::move(call), wants_lse, false);
   }
   return wrapped(std::move(results), true);
   END_HANDLE_TH_ERRORS
