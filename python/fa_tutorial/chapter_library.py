@@ -134,7 +134,7 @@ class ChapterLibrary:
         path = builds.library(chapter)
         how = builds.how_to_build(path, chapter)
         if not path.exists():
-            raise FileNotFoundError(f"there is no {path}: {how}")
+            raise FileNotFoundError(builds.missing(path, chapter))
         try:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
