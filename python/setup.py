@@ -79,11 +79,11 @@ def operators() -> list[Path]:
     command = [sys.executable, "-I", "-c", COMPILE_OPERATORS, FOLDER]
     environment = os.environ | {"FA_TUTORIAL_BUILD": str(BUILD)}
     done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
-    said = (done.stdout + done.stderr).strip().splitlines()
-    if done.returncode != 0 or not said:
-        print(f"without the operators in C++: {said[-1] if said else 'this PyTorch is for CPUs'}")
-        return []
-    return [Path(said[-1])]
+    if done.returncode == 0 and done.stdout:
+        return [Path(done.stdout.splitlines()[-1])]
+    why = done.stderr.splitlines()[-1] if done.returncode else "this PyTorch is for CPUs"
+    print(f"without the operators in C++: {why}")
+    return []
 
 
 class BuildWithKernels(build_py):
