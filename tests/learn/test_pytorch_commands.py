@@ -131,7 +131,7 @@ class OutputTest(unittest.TestCase):
             "sdpa begins\n",
             "[5/8] 62 %",
             "ours        loss 5.000 -> 4.500   at most 2.5e-01 from sdpa's\n",
-            "ours        writes, in tokens/s: 900 without a cache, 1,100 with a cache, 3,200 with a cache in a",
+            "ours        writes, in tokens/s: 900 without a cache, 1,100 with a cache, 3,200 with a cache in",
             "ours writes:\ndef \ufffd[31m\n",
         ):
             self.assertIn(words, text)

@@ -13,7 +13,7 @@ from .run import refuse_json
 HELP = "train a small GPT with unfused attention, our kernels and PyTorch's; on a CPU, a tiny one on the simulator"  # noqa: E501
 RESULTS = project.ROOT / "build" / "train"
 RUNS = ("unfused", "ours", "sdpa", "efficient")  # and each of them "-again"; the last on a GPU
-# What the tiny model runs on the simulator: in fp32, and with the same bits in every run; it writes its sample in bf16.
+# What the tiny model runs on the simulator: in fp32, and with the same bits in every run. It writes in bf16.
 SIMULATED = ("05", "07", "08", "14")
 
 # How a model writes: the keys of "written_per_second".
