@@ -138,6 +138,8 @@ class ChapterLibrary:
         try:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
+            if not torch.version.cuda:
+                how = "it needs the libraries of a PyTorch with CUDA, and this one is for CPUs"
             raise RuntimeError(f"{path} cannot be loaded ({error}): {how}") from error
         self._declare(path, how)
 

@@ -13,6 +13,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import torch
+
 PYTHON = Path(__file__).resolve().parents[1]
 CMAKE = """#!/bin/sh
 echo "$@" >> {log}
@@ -46,8 +48,9 @@ class Wheel(unittest.TestCase):
         self.program("nvcc", "#!/bin/sh\n")
         self.program("ninja", "#!/bin/sh\n")
         self.program("c++", "#!/bin/sh\nexit 1\n")
-        path = f"{self.bin}:/usr/bin:/bin"
-        self.environment = {"PATH": path, "CUDA_HOME": str(self.folder), "CXX": str(self.bin / "c++")}
+        (self.bin / "mkdir").symlink_to(shutil.which("mkdir"))
+        path, compiler = str(self.bin), str(self.bin / "c++")
+        self.environment = {"PATH": path, "CUDA_HOME": str(self.folder), "CXX": compiler}
 
     def write(self, path: str, text: str) -> Path:
         file = self.folder / path
@@ -114,12 +117,10 @@ for call in (lambda: attention(x, x, x), lambda: use("05/register_tiled")):
         self.assertEqual(done.returncode, 0, done.stderr)
         first, _, on_cpu, library = done.stdout.splitlines()
         self.assertEqual(first, "['05_loop_swapped_v2', '14_decoding'] ch14_decoding_library")
-        self.assertRegex(
-            on_cpu, r"^tensors on the CPU need the simulator, which a wheel does not have: move them"
-        )
-        self.assertRegex(
-            library, r"cannot be loaded .*: pip wheel ./python in a checkout builds another one$"
-        )
+        self.assertIn("tensors on the CPU need the simulator, which a wheel does not have", on_cpu)
+        self.assertRegex(library, "libch05_loop_swapped_v2.so cannot be loaded")
+        words = "pip wheel ./python in a checkout builds another one" if torch.version.cuda else "for CPUs"
+        self.assertIn(words, library)
         build = self.write("other/cuda/lib/libch14_decoding.so", "another").parents[2]
         program = "from fa_tutorial import builds; print(builds.library('14_decoding').read_text())"
         site = str(self.folder / "site")
