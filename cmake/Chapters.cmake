@@ -19,6 +19,21 @@ if(FA_BACKEND STREQUAL cuda)
   set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 endif()
 
+# FA_PORTABLE: libraries that other machines can load (python/setup.py puts them into a wheel). They need CUDA's libraries,
+# which PyTorch has loaded before, and glibc. The host code that the interface does not reach is left out.
+option(FA_PORTABLE "Chapters' libraries for machines that have neither the checkout nor its dependencies" OFF)
+if(FA_PORTABLE)
+  set(CMAKE_SKIP_RPATH ON)
+  add_compile_definitions(FMT_HEADER_ONLY)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffunction-sections;-fdata-sections>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffunction-sections,-fdata-sections>")
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+    add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)
+  else()
+    add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-Xfatbin=-compress-all>)
+  endif()
+endif()
+
 # fa_add_hopper(<name> SOURCES <source>... [FOLDERS <folder>...]): adds sources to <name>_kernels that are compiled for sm_90a
 # alone. Other GPUs refuse their kernels.
 function(fa_add_hopper name)
@@ -120,6 +135,10 @@ function(fa_add_chapter)
     set_target_properties(${name}_library PROPERTIES
       OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
     target_link_libraries(${name}_library PRIVATE ${name}_kernels fa_harness fa_warnings)
+    if(FA_PORTABLE)
+      target_link_options(${name}_library PRIVATE -s -static-libstdc++ -static-libgcc
+        LINKER:--as-needed,--gc-sections,--version-script=${PROJECT_SOURCE_DIR}/common/harness/library.map)
+    endif()
     add_dependencies(chapter_libraries ${name}_library)
   endif()
 

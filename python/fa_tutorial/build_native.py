@@ -31,8 +31,7 @@ def build() -> Path:
     target = native.library()
     target.parent.mkdir(parents=True, exist_ok=True)
     includes = [*cpp_extension.include_paths(), str(Path(cuda) / "include")]
-    includes += [sysconfig.get_path("include", "posix_prefix")]
-    includes += [str(builds.checkout() / "common" / "harness"), str(PACKAGE)]
+    includes += [sysconfig.get_path("include", "posix_prefix"), str(builds.interface()), str(PACKAGE)]
     partial = target.with_suffix(".partial")
     command = [compiler, "-std=c++20", "-O2", "-shared", "-fPIC", str(SOURCE)]
     command += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"]

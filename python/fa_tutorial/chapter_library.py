@@ -134,10 +134,12 @@ class ChapterLibrary:
         path = builds.library(chapter)
         how = builds.how_to_build(path, chapter)
         if not path.exists():
-            raise FileNotFoundError(f"there is no {path}: {how}")
+            raise FileNotFoundError(builds.missing(path, chapter))
         try:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
+            if not torch.version.cuda:
+                how = "it needs the libraries of a PyTorch with CUDA, and this one is for CPUs"
             raise RuntimeError(f"{path} cannot be loaded ({error}): {how}") from error
         self._declare(path, how)
 

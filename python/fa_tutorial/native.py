@@ -21,7 +21,7 @@ def library() -> Path:
     """The file for this Python, this version of PyTorch and this interface of the chapters' libraries."""
     python, interface = sys.implementation.cache_tag, chapter_library.INTERFACE
     name = f"fa_operators-{python}-torch{torch.__version__}-{interface}.so"
-    return builds.build_folder() / "cuda" / "lib" / name
+    return builds.libraries() / name
 
 
 @functools.cache

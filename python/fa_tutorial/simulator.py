@@ -52,9 +52,8 @@ def read_npy(path: Path) -> torch.Tensor:
 
 def _execute(chapter: str, options: list[str]) -> subprocess.CompletedProcess:
     path = builds.program(chapter)
-    how = builds.how_to_build(path, chapter)
     if not path.exists():
-        raise FileNotFoundError(f"there is no {path}: {how}")
+        raise FileNotFoundError(builds.missing(path, chapter))
     try:
         return subprocess.run(
             [path, *options],
@@ -65,7 +64,7 @@ def _execute(chapter: str, options: list[str]) -> subprocess.CompletedProcess:
             check=False,
         )
     except OSError as error:
-        reason = error.strerror or error
+        reason, how = error.strerror or error, builds.how_to_build(path, chapter)
         raise RuntimeError(f"{path} cannot be run ({reason}): {how}") from error
 
 

@@ -332,6 +332,13 @@ class GradientsOfAModelOnGpu(test_training.ModelTest):
     device = "cuda"
     other_forward = "05/register_tiled"  # takes the strides of the model's q, k and v
 
+    def test_a_recorded_step_changes_no_token(self):
+        text, passed, _ = self.written("ours", recorded=True)
+        self.assertEqual(
+            passed, [4, 1, 1, 12, 12]
+        )  # two steps call the model: the first, and the recorded one
+        self.assertEqual(text, self.written("ours", cached=False)[0])
+
 
 @on_a_gpu
 class TrainingOnGpu(test_training.Resumed):

@@ -83,6 +83,34 @@ class ModelTest(unittest.TestCase):
             self.assertEqual(len({x.untyped_storage().data_ptr() for x in call.args}), 1)
             self.assertFalse(any(x.is_contiguous() for x in call.args))
 
+    def written(self, attention: str, **way: bool) -> tuple[bytes, list[int], int]:
+        """A greedy text that is longer than the context, the tokens that passed the model at each step, and
+        the calls of decode().
+        """
+        torch.manual_seed(0)
+        sizes = gpt.Sizes(layers=2, heads=2, head_dim=64, context=12)
+        model = gpt.Gpt(sizes, gpt.ATTENTION[attention]).to(self.device)
+        with torch.no_grad():  # so that attention is far from uniform
+            for block in model.blocks:
+                block.qkv.weight *= 10
+        passed = []
+        model.register_forward_pre_hook(lambda _, given: passed.append(given[0].shape[1]))
+        decode = mock.patch.object(fa_tutorial, "decode", wraps=fa_tutorial.decode)
+        with torch.autocast(self.device, dtype=torch.bfloat16), decode as calls:
+            text = model.write(b"def ", 11, temperature=0, **way)
+        return text, passed, calls.call_count
+
+    def test_a_cache_changes_no_token(self):
+        for attention, decoded in (("ours", 16), ("sdpa", 0)):
+            with self.subTest(attention):
+                text, passed, calls = self.written(attention)
+                self.assertEqual(passed, [4, *[1] * 8, 12, 12])
+                self.assertEqual(calls, decoded)
+                again, passed, calls = self.written(attention, cached=False)
+                self.assertEqual(passed, [*range(4, 13), 12, 12])
+                self.assertEqual(calls, 0)
+                self.assertEqual(text, again)
+
     def test_small_model_has_10_million_parameters(self):
         model = gpt.Gpt(train.SMALL.sizes, gpt.ours)
         count = sum(parameter.numel() for parameter in model.parameters())

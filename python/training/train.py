@@ -51,7 +51,7 @@ class Plan:
 
 # On the CPU, our kernels run in the simulator: a step of this model takes seconds.
 TINY = Plan(
-    gpt.Sizes(layers=2, heads=2, head_dim=32, context=64),
+    gpt.Sizes(layers=2, heads=1, head_dim=64, context=64),
     batch=2,
     steps=20,
     rate=3e-3,
@@ -81,6 +81,7 @@ PLANS = {"cpu": TINY, "cuda": SMALL}
 SEED = 0
 WARMUP = 0.1  # share of the steps in which the learning rate grows
 BEGINNING = b"def "
+WARMUP_TOKENS = 8  # before the speed of writing is measured
 
 
 class Unusable(Exception):
@@ -176,8 +177,10 @@ class Run:
         )
         partial.replace(self.file)
 
-    def autocast(self) -> contextlib.AbstractContextManager:
-        return torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.plan.autocast)
+    def autocast(self, bits: int = 0) -> contextlib.AbstractContextManager:
+        """To bf16, if the plan says so. @param bits  16: in any case, because decoding has no fp32"""
+        enabled = self.plan.autocast or bits == 16
+        return torch.autocast(self.device, dtype=torch.bfloat16, enabled=enabled)
 
     def step(self, text: torch.Tensor) -> float:
         """One update of the weights. Returns the loss before it."""
@@ -207,7 +210,7 @@ class Run:
             if done % self.plan.keep_every == 0 or done == self.plan.steps:
                 self.save()
             say(**place, step=done, loss=self.losses[-1])
-        with self.autocast():
+        with self.autocast(16):
             sample = self.model.write(BEGINNING, self.plan.sample, SEED)
         result = {
             "run": self.name,
@@ -219,7 +222,24 @@ class Run:
             tokens = self.plan.batch * self.plan.sizes.context
             result["tokens_per_second"] = tokens / statistics.median(self.times)
             result["peak_bytes"] = torch.cuda.max_memory_allocated()
+            result["written_per_second"] = self.written_per_second()
         return result
+
+    def written_per_second(self) -> dict[str, float]:
+        """Tokens, without a cache of keys and values and with one, in a text that fills the context."""
+        count = self.plan.sizes.context - len(BEGINNING)
+        ways = {"no_cache": {"cached": False}, "cache": {}}
+        if self.model.blocks[0].attention is gpt.ours:
+            ways["graph"] = {"recorded": True}
+        rates = {}
+        with self.autocast():
+            for name, way in ways.items():
+                self.model.write(BEGINNING, WARMUP_TOKENS, **way)
+                torch.cuda.synchronize()
+                begin = time.perf_counter()
+                self.model.write(BEGINNING, count, **way)  # ends with a read of the text
+                rates[name] = count / (time.perf_counter() - begin)
+        return rates
 
 
 def draw(results: list[dict], file: Path) -> str:

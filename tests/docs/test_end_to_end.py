@@ -62,6 +62,16 @@ class Tables(unittest.TestCase):
         with self.assertRaises(NoSuchMeasurement):
             end_to_end.losses(RUNS | {"runs": RUNS["runs"][:1]})
 
+    def test_writing(self):
+        rates = {"no_cache": 901.4, "cache": 1234}
+        one = RUNS["runs"][0] | {"written_per_second": rates | {"graph": 3210}}
+        other = RUNS["runs"][1] | {"written_per_second": rates}
+        ours, sdpa = end_to_end.writing(RUNS | {"runs": [one, other]}).splitlines()[-2:]
+        self.assertEqual(ours, "| `ours` | 901 | 1,234 | 3,210 |")
+        self.assertEqual(sdpa, "| `sdpa` | 901 | 1,234 | - |")
+        with self.assertRaises(NoSuchMeasurement):
+            end_to_end.writing(RUNS)
+
     def test_samples(self):
         text = end_to_end.samples(RUNS, "ours")
         self.assertEqual(text, "```text\ndef \ufffd[31m\n```")

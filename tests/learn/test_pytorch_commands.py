@@ -110,6 +110,7 @@ class OutputTest(unittest.TestCase):
         reader = train.Reader()
         place = {"of": 4, "runs": 2}
         one = {"run": "ours", "losses": [5.0, 4.5], "sample": "def \x1b[31m"}
+        one["written_per_second"] = {"no_cache": 900.4, "cache": 1100, "graph": 3200}
         other = {"run": "sdpa", "losses": [5.0, 4.25], "sample": "x"}
         for event in (
             {"run": "ours", "number": 0, "step": 2} | place,
@@ -130,6 +131,7 @@ class OutputTest(unittest.TestCase):
             "sdpa begins\n",
             "[5/8] 62 %",
             "ours        loss 5.000 -> 4.500   at most 2.5e-01 from sdpa's\n",
+            "ours        writes, in tokens/s: 900 without a cache, 1,100 with a cache, 3,200 with a cache in",
             "ours writes:\ndef \ufffd[31m\n",
         ):
             self.assertIn(words, text)

@@ -136,6 +136,21 @@ def losses(data: dict) -> str:
     return on_device(data, header, rows)
 
 
+WAYS = {"no_cache": "no cache", "cache": "a cache", "graph": "a cache, in a CUDA graph"}
+
+
+def writing(data: dict) -> str:
+    """The tokens per second that each run's model writes, with a cache of keys and values and without."""
+    rows = [
+        [f"`{run['run']}`", *(f"{rates[way]:,.0f}" if way in rates else "-" for way in WAYS)]
+        for run in data["runs"]
+        if (rates := run.get("written_per_second"))
+    ]
+    if not rows:
+        raise NoSuchMeasurement("no run of it measured how fast its model writes")
+    return on_device(data, ["tokens per second", *WAYS.values()], rows)
+
+
 def samples(data: dict, name: str) -> str:
     """What a run's model wrote."""
     for run in data["runs"]:
@@ -242,6 +257,7 @@ VIEWS = {
     r"longest_context": longest_context,
     r"course": course,
     r"losses": losses,
+    r"writing": writing,
     r"sample (\S+)": samples,
     r"random_calls": random_calls,
 }

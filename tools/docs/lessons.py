@@ -87,8 +87,9 @@ KIND and ARGUMENTS are one of
     results: FILE course
         the benchmark of tools/bench/course.py
     results: FILE losses
+    results: FILE writing
     results: FILE sample RUN
-        the runs of python/training/train.py, and what a run's model wrote
+        the runs of python/training/train.py, how fast their models write, and what a run's model wrote
     results: FILE random_calls
         the calls of python/tests/random_calls.py
     results: FILE hazards

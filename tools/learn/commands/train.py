@@ -13,8 +13,11 @@ from .run import refuse_json
 HELP = "train a small GPT with unfused attention, our kernels and PyTorch's; on a CPU, a tiny one on the simulator"  # noqa: E501
 RESULTS = project.ROOT / "build" / "train"
 RUNS = ("unfused", "ours", "sdpa", "efficient")  # and each of them "-again"; the last on a GPU
-# What the tiny model runs on the simulator: in fp32, and with the same bits in every run.
-SIMULATED = ("05", "08")
+# What the tiny model runs on the simulator: in fp32, and with the same bits in every run. It writes in bf16.
+SIMULATED = ("05", "07", "08", "14")
+
+# How a model writes: the keys of "written_per_second".
+WAYS = {"no_cache": "without a cache", "cache": "with a cache", "graph": "with a cache in a CUDA graph"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -77,6 +80,10 @@ def show(console: Console, results: list[dict]) -> None:
             line += f"   {result['tokens_per_second']:,.0f} tokens/s"
             line += f"   {result['peak_bytes'] / 2**30:.2f} GiB"
         console.say(line)
+    for result in results:
+        if rates := result.get("written_per_second"):
+            shown = ", ".join(f"{rates[way]:,.0f} {WAYS[way]}" for way in WAYS if way in rates)
+            console.say(f"   {result['run']:11} writes, in tokens/s: {shown}")
     for result in results:
         shown = (c if c.isprintable() or c == "\n" else "\ufffd" for c in result["sample"])
         console.say(f"\n{result['run']} writes:\n{''.join(shown)}", "dim")
