@@ -75,7 +75,7 @@ def libraries(chapters: list[str]) -> list[Path]:
 
 
 def operators() -> list[Path]:
-    """Compiles native.cpp if this Python has a PyTorch for GPUs. Without, the operators in Python run."""
+    """Compiles cpp/ if this Python has a PyTorch for GPUs. Without, the operators in Python run."""
     command = [sys.executable, "-I", "-c", COMPILE_OPERATORS, FOLDER]
     environment = os.environ | {"FA_TUTORIAL_BUILD": str(BUILD)}
     done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)

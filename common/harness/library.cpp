@@ -35,6 +35,7 @@ namespace {
 struct Bound {
   std::vector<fa::DeviceBuffer> workspace;
   std::function<void(cudaStream_t)> launch;
+  std::function<void(std::uint64_t)> set_seed;  ///< of chapter 11
 };
 
 const fa::AnyChapter& chapter() {
@@ -264,12 +265,17 @@ std::unique_ptr<Bound> bind_to(const std::string& name, const FaAttention& given
       buffers[spec.name] = bound->workspace.back().get();
     }
   }
-  const typename P::Args args = P::bind(shape, buffers);
+  const auto args = std::make_shared<typename P::Args>(P::bind(shape, buffers));
   if (variant.before && prepare) {
-    variant.before(args, nullptr);
+    variant.before(*args, nullptr);
     FA_CUDA_CHECK(cudaDeviceSynchronize());
   }
-  bound->launch = [&variant, args](cudaStream_t stream) { variant.launch(args, stream); };
+  bound->launch = [&variant, args](cudaStream_t stream) { variant.launch(*args, stream); };
+  if constexpr (std::is_same_v<P, fa::MaskedAttention>) {
+    bound->set_seed = [args, dropout = shape.dropout](std::uint64_t seed) {
+      args->dropout = fa::Dropout::of(dropout, seed);
+    };
+  }
   return bound;
 }
 
@@ -338,6 +344,8 @@ bool fa_launch(void* bound, cudaStream_t stream) {
       },
       false);
 }
+
+void fa_set_seed(void* bound, std::uint64_t seed) { static_cast<Bound*>(bound)->set_seed(seed); }
 
 void fa_release(void* bound) { delete static_cast<Bound*>(bound); }
 

@@ -13,7 +13,7 @@
 extern "C" {
 
 /// Changes with struct FaAttention and with the meaning of a function. The caller has the same number.
-constexpr int kFaInterface = 7;
+constexpr int kFaInterface = 8;
 
 /// Elements from one batch, head or row of a tensor to the next; those of a dimension of length 1 do not
 /// matter. The elements of a row are neighbours.
@@ -88,6 +88,9 @@ void* fa_bind(const char* variant, const FaAttention* given);
 
 /// Enqueues the kernels of a variant that fa_bind() returned.
 bool fa_launch(void* bound, cudaStream_t stream);
+
+/// Changes the seed of dropout for the launches that follow. The variant must be one of chapter 11.
+void fa_set_seed(void* bound, std::uint64_t seed);
 
 /// Frees what fa_bind() returned. Its launches must have finished, unless the workspace is the caller's.
 void fa_release(void* bound);

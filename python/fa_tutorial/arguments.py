@@ -35,6 +35,11 @@ def number(name: str, given: object) -> float:
     return float(given)
 
 
+def length_of(x: object, axis: int) -> int:
+    """A length of a tensor of four dimensions; -1 for anything else."""
+    return x.shape[axis] if isinstance(x, torch.Tensor) and x.dim() == 4 else -1
+
+
 def require_tensors(**given: object) -> None:
     """@throws TypeError  if one is no tensor"""
     if not all(isinstance(x, torch.Tensor) for x in given.values()):

@@ -1,4 +1,4 @@
-"""Compiles the operators in C++ for this PyTorch: python -m fa_tutorial.build_native. About a minute."""
+"""Compiles the operators in C++ for this PyTorch: python -m fa_tutorial.build_native. Half a minute."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ import torch
 
 from . import builds, native
 
-SOURCE = Path(__file__).with_name("native.cpp")
+PACKAGE = Path(__file__).parent
+SOURCE = PACKAGE / "cpp" / "operators.cpp"
 
 
 def build() -> Path:
-    """Compiles native.cpp. @throws RuntimeError  one sentence"""
+    """Compiles cpp/. @throws RuntimeError  one sentence"""
     from torch.utils import cpp_extension
 
     if not torch.version.cuda:
-        raise RuntimeError("this PyTorch has no CUDA: native.cpp is for GPUs")
+        raise RuntimeError("this PyTorch has no CUDA: the operators in C++ are for GPUs")
     cuda = cpp_extension.CUDA_HOME
     if not cuda:
         raise RuntimeError("there is no CUDA toolkit: put nvcc on PATH")
@@ -30,7 +31,7 @@ def build() -> Path:
     target = native.library()
     target.parent.mkdir(parents=True, exist_ok=True)
     includes = [*cpp_extension.include_paths(), str(Path(cuda) / "include")]
-    includes += [sysconfig.get_path("include", "posix_prefix"), str(builds.interface())]
+    includes += [sysconfig.get_path("include", "posix_prefix"), str(builds.interface()), str(PACKAGE)]
     partial = target.with_suffix(".partial")
     command = [compiler, "-std=c++20", "-O2", "-shared", "-fPIC", str(SOURCE)]
     command += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"]

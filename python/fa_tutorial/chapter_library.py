@@ -15,7 +15,7 @@ TENSORS = ("q", "k", "v", "o", "lse", "do", "dq", "dk", "dv")
 STRIDED = tuple(name for name in TENSORS if name != "lse")
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 ALIGNMENT = 256  # of the addresses of tensors that PyTorch allocates
-INTERFACE = 7  # kFaInterface of library.hpp
+INTERFACE = 8  # kFaInterface of library.hpp
 
 
 class FaStrides(ctypes.Structure):

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from torch.utils.flop_counter import register_flop_formula
 
-from . import arguments, chapter_library, checks, execution, integers
+from . import arguments, chapter_library, checks, execution, integers, native, selection
 from .registration import define, register_without_gradient
 
 PAGE_SIZES = (16, 64, 256)
@@ -101,7 +102,9 @@ def _decode(
     if paged and not q.is_cuda:
         k, v = (_of_sequences(x, block_table) for x in (k, v))
     tensors = {"q": q.contiguous(), "k": k, "v": v}
-    execution.run(_variant(q, cache), tensors, {"o": o, "lse": lse}, False, scale, cache)
+    name = _variant(q, cache)
+    execution.run(name, tensors, {"o": o, "lse": lse}, False, scale, cache)
+    native.remember(q, "decode fp8" if k_scale is not None else "decode", False, True, selection.split(name))
     return o, lse
 
 
@@ -119,6 +122,9 @@ register_without_gradient(
 def _flops(q, k, v, lengths, block_table, *rest, out_shape=None, **more) -> int:
     keys = k[2] * (block_table[1] if block_table else 1)
     return 4 * q[0] * q[1] * q[2] * q[3] * keys
+
+
+at_once = native.module().decode_at_once if native.is_loaded() else None
 
 
 # --- what people call ---------------------------------------------------------------------------------
@@ -170,6 +176,7 @@ def _require_pages(block_table: Tensor, lengths: Tensor | None, pages: int, page
         return (table >= 0) & (table < pages)
 
     if integers.once(block_table, f"of {pages}", lambda table: bool(are_inside(table).all())):
+        integers.set_checked(block_table, "pages", pages)
         return
     outside = ~are_inside(block_table)
     if lengths is not None:  # numbers after the page of the last key mean nothing
@@ -214,6 +221,16 @@ def _scales(k_scale: object, v_scale: object, k_cache: Tensor) -> tuple[Tensor |
     return tuple(found)
 
 
+def _are_checked(query: object, k_cache: object, lengths: object, block_table: object) -> bool:
+    """Whether the numbers of these tables have been checked for such a call."""
+    keys = arguments.length_of(k_cache, 2)
+    if block_table is not None:
+        if not integers.are_checked(block_table, "pages", arguments.length_of(k_cache, 0)):
+            return False
+        keys *= block_table.shape[1]
+    return lengths is None or integers.are_checked(lengths, "lengths", keys, arguments.length_of(query, 2))
+
+
 def checked(
     query: Tensor,
     k_cache: Tensor,
@@ -242,6 +259,7 @@ def checked(
         lengths = integers.required("lengths", given, (batch,), query, f"[{batch}], the batch")
         integers.require_range("lengths", given, 0, keys, "the keys that the cache has for a sequence")
         _require_queries(lengths, query.shape[2])
+        integers.set_checked(given, "lengths", keys, query.shape[2])
     if paged:
         _require_pages(block_table, lengths, k_cache.shape[0], k_cache.shape[2])
     splits = 0 if splits is None else splits
@@ -291,6 +309,13 @@ def decode(
     @param return_lse  also return LSE, [batch, heads, queries] in float32
     @throws ValueError, TypeError, NotImplementedError  one sentence that says what would be right
     """
-    given = checked(query, k_cache, v_cache, lengths, block_table, scale, k_scale, v_scale, splits)
-    o, lse = decode_operator(*given)
+    given = (query, k_cache, v_cache, lengths, block_table, scale, k_scale, v_scale, splits)
+    found = None
+    if (
+        at_once is not None
+        and not is_dynamo_compiling()
+        and _are_checked(query, k_cache, lengths, block_table)
+    ):
+        found = at_once(*given)
+    o, lse = decode_operator(*checked(*given)) if found is None else found
     return (o, lse) if return_lse else o

@@ -80,7 +80,7 @@ def scaled_dot_product_attention(
         arguments.require_no_gradient_of_lse(query, key, value)
     if dropout_p:
         masks = Masks(dropout_p=dropout_p, seed=_seed_of_dropout(query))
-        o, lse = _masked(query, key, value, is_causal, scale, masks, False)
+        o, lse = _masked(query, key, value, is_causal, scale, masks, False, return_lse)
     else:
         o, lse = _plain(query, key, value, is_causal, scale, chosen.backward)
     return (o, lse) if return_lse else o
@@ -93,11 +93,16 @@ def _plain(query, key, value, is_causal, scale, backward) -> tuple[Tensor, Tenso
     return call(query, key, value, bool(is_causal), scale, selection.chosen.forward, backward)
 
 
-def _masked(query, key, value, is_causal, scale, masks, deterministic) -> tuple[Tensor, Tensor]:
+def _masked(
+    query, key, value, is_causal, scale, masks, deterministic, wants_lse=True
+) -> tuple[Tensor, Tensor | None]:
     """By the kernels of chapters 11 and 12."""
-    deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
-    of_masks = (getattr(masks, field) for field in Masks.__dataclass_fields__)
-    return masked.masked_attention(query, key, value, *of_masks, bool(is_causal), scale, bool(deterministic))
+    deterministic = bool(deterministic) or torch.are_deterministic_algorithms_enabled()
+    given = (query, key, value, *masks.arguments(), bool(is_causal), scale, deterministic)
+    found = None
+    if masked.at_once is not None and not is_dynamo_compiling():
+        found = masked.at_once(*given, wants_lse)
+    return masked.masked_attention(*given) if found is None else found
 
 
 def _seed_of_dropout(query: Tensor) -> Tensor:
@@ -139,6 +144,7 @@ def _documents(documents: object, query: Tensor, key: Tensor) -> tuple[Tensor | 
         numbers = integers.required(name, tensor, (length,), query, f"[{length}]")
         integers.require_range(name, tensor, 0, LAST_DOCUMENT, "the numbers of documents")
         integers.require_order(name, tensor)
+        integers.set_checked(tensor, "documents")
         found.append(numbers)
     return found[0], found[1] if len(found) == 2 else None
 
@@ -149,6 +155,7 @@ def _key_lengths(key_lengths: object, key: Tensor) -> Tensor | None:
     batch, seq_k = key.shape[0], key.shape[2]
     numbers = integers.required("key_lengths", key_lengths, (batch,), key, f"[{batch}], the batch")
     integers.require_range("key_lengths", key_lengths, 0, seq_k, "the number of keys")
+    integers.set_checked(key_lengths, "key_lengths", seq_k)
     return numbers
 
 
@@ -167,7 +174,8 @@ def _block_mask(block_mask: object, query: Tensor, key: Tensor) -> tuple[Tensor 
     found = list(block_mask.shape)
     for size, shape in shapes.items():
         if len(found) == 3 and found[0] in (1, query.shape[1]) and found[1:] == shape:
-            return block_mask.to(torch.uint8).contiguous(), size
+            of_bytes = block_mask.view(torch.uint8) if block_mask.dtype == torch.bool else block_mask
+            return of_bytes.contiguous(), size
     options = " or ".join(f"[1 or {query.shape[1]}, {rows}, {cols}]" for rows, cols in shapes.values())
     raise ValueError(f"block_mask has the shape {found}: it must be {options}, for blocks of 128 or of 64")
 
@@ -229,7 +237,7 @@ def attend(
         dropout_p=dropout_p,
     )
     if not masked.is_plain(query, value, masks):
-        return _masked(query, key, value, is_causal, scale, masks, deterministic)
+        return _masked(query, key, value, is_causal, scale, masks, deterministic, return_lse)
     if deterministic or return_lse:
         backward = selection.chosen.backward
         if deterministic and not backward:
@@ -291,6 +299,17 @@ def attention(
         which has no gradient
     @throws ValueError, TypeError, NotImplementedError  one sentence that says what would be right
     """
+    if masked.with_masks_at_once is not None and not is_dynamo_compiling():
+        checked = documents is None or integers.are_checked(documents, "documents")
+        if checked and key_lengths is not None:
+            checked = integers.are_checked(key_lengths, "key_lengths", arguments.length_of(key, 2))
+        if checked:
+            masks = (window, documents, key_lengths, block_mask, softcap, alibi_slopes, sinks, dropout_p)
+            chosen = selection.chosen
+            rest = (deterministic, return_lse, chosen.forward, chosen.backward, False)
+            found = masked.with_masks_at_once(query, key, value, is_causal, scale, *masks, *rest)
+            if found is not None:
+                return found
     arguments.require_tensors(query=query, key=key, value=value)
     if return_lse:
         arguments.require_no_gradient_of_lse(query, key, value)

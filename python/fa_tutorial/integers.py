@@ -23,6 +23,26 @@ def are_known(tensor: Tensor) -> bool:
     return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
+def _is_kept(tensor: Tensor) -> bool:
+    """Whether something can be kept with the tensor."""
+    return are_known(tensor) and not tensor.is_inference()
+
+
+def _kept(tensor: Tensor) -> dict:
+    """What is kept with the tensor since it has been written."""
+    kept = getattr(tensor, "_fa_tutorial", None)
+    if kept is None or kept[0] != tensor._version:
+        kept = tensor._fa_tutorial = (tensor._version, {})
+    return kept[1]
+
+
+def _on_stream(tensor: Tensor, what: str) -> str:
+    """A tensor that is kept belongs to the stream that computed it."""
+    if not tensor.is_cuda:
+        return what
+    return f"{what} {torch._C._cuda_getCurrentRawStream(tensor.device.index)}"
+
+
 def once(tensor: Tensor, what: str, compute: Callable[[Tensor], Any]) -> Any:
     """compute(tensor), or what it returned before on this stream, unless the tensor has been written since.
 
@@ -30,17 +50,32 @@ def once(tensor: Tensor, what: str, compute: Callable[[Tensor], Any]) -> Any:
 
     @param what  tells several functions of one tensor apart
     """
-    if not are_known(tensor) or tensor.is_inference():
+    if not _is_kept(tensor):
         return compute(tensor)
-    if tensor.is_cuda:  # a tensor that is kept belongs to the stream that computed it
-        what = f"{what} {torch.cuda.current_stream(tensor.device).cuda_stream}"
-    kept = getattr(tensor, "_fa_tutorial", None)
-    if kept is None or kept[0] != tensor._version:
-        kept = tensor._fa_tutorial = (tensor._version, {})
-    if what not in kept[1]:
+    what = _on_stream(tensor, what)
+    kept = _kept(tensor)
+    if what not in kept:
         with torch.inference_mode(False):  # what is kept may be saved for a backward pass later
-            kept[1][what] = compute(tensor)
-    return kept[1][what]
+            kept[what] = compute(tensor)
+    return kept[what]
+
+
+def kept(tensor: object, what: str) -> Any:
+    """What once() keeps; None if it keeps nothing."""
+    kept = getattr(tensor, "_fa_tutorial", None)
+    return None if kept is None or kept[0] != tensor._version else kept[1].get(_on_stream(tensor, what))
+
+
+def set_checked(tensor: Tensor, *use: object) -> None:
+    """Keeps that the numbers are right for a use of them, until the tensor is written again."""
+    if _is_kept(tensor):
+        _kept(tensor)[use] = True
+
+
+def are_checked(tensor: object, *use: object) -> bool:
+    """Whether set_checked() has been called for this tensor and use."""
+    kept = getattr(tensor, "_fa_tutorial", None)
+    return kept is not None and kept[0] == tensor._version and use in kept[1]
 
 
 def numbers(tensor: Tensor) -> list | None:

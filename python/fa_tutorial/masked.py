@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-from . import checks, execution
+from . import checks, execution, native, selection
 from .execution import are_empty
 from .masks import Masks
 from .registration import by_vmap, define, register_autograd
@@ -113,6 +113,15 @@ def _split(options: tuple) -> tuple[Masks, bool, float, bool]:
     return Masks(*of_masks), is_causal, scale, deterministic
 
 
+def _remember(name, q, k, v, masks: Masks, deterministic: bool, backward: bool) -> None:
+    """Lets the operators in C++ run such calls; cpp/masked.hpp has the same names of kinds."""
+    if masks.hide_something():
+        kind = "dropout" if masks.dropout_p else "masks"
+        kind += " scores" if masks.change_scores() else ""
+        kind += " deterministic" if deterministic else ""
+        native.remember(q, kind, backward, execution.are_dense(q, k, v), selection.split(name))
+
+
 def _masked_attention(q: Tensor, k: Tensor, v: Tensor, *options) -> tuple[Tensor, Tensor]:
     """O, laid out like Q, and LSE."""
     masks, is_causal, scale, deterministic = _split(options)
@@ -125,6 +134,7 @@ def _masked_attention(q: Tensor, k: Tensor, v: Tensor, *options) -> tuple[Tensor
         return o.zero_(), lse
     more = masks if masks.hide_something() else None
     execution.run(name, {"q": q, "k": k, "v": v}, {"o": o, "lse": lse}, is_causal, scale, more)
+    _remember(name, q, k, v, masks, deterministic, False)
     return o, lse
 
 
@@ -158,6 +168,7 @@ def _masked_attention_backward(
     more = masks if masks.hide_something() else None
     name = variant_for(q, v, masks, deterministic, backward=True)
     execution.run(name, tensors, outputs, is_causal, scale, more)
+    _remember(name, q, k, v, masks, deterministic, True)
     return gradients
 
 
@@ -212,6 +223,15 @@ torch.library.register_vmap(
     masked_attention_backward,
     by_vmap(masked_attention_backward, dense=(4, 5), shared=(6, 7, 9, 10, 11, 12), refused=(11,)),
 )
+
+
+# --- in C++ -------------------------------------------------------------------------------------------
+
+at_once = None
+with_masks_at_once = None
+if native.is_loaded():
+    at_once = native.module().masked_at_once
+    with_masks_at_once = native.module().attention_with_masks_at_once
 
 
 # --- FLOPs: as in operators.py, of all pairs, also of those that masks hide ----------------------------

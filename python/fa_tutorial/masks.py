@@ -29,6 +29,14 @@ class Masks:
     softcap: float = 0.0
     dropout_p: float = 0.0
 
+    def arguments(self) -> tuple:
+        """Those of the operator, in its order."""
+        return (
+            *(self.documents, self.key_documents, self.key_lengths, self.block_mask),
+            *(self.alibi_slopes, self.sinks, self.seed),
+            *(self.block_size, self.window, self.softcap, self.dropout_p),
+        )
+
     def hide_something(self) -> bool:
         """Whether anything differs from an attention without them."""
         return any(

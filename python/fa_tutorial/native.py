@@ -1,4 +1,4 @@
-"""The operators in C++ (native.cpp), which cost the host less: python -m fa_tutorial.build_native builds
+"""The operators in C++ (cpp/), which cost the host less: python -m fa_tutorial.build_native builds
 them.
 
 Without them, the operators in Python run.

@@ -168,7 +168,7 @@ if native.is_loaded():
     torch.library.register_fake("fa_tutorial::attention_native", _fake_attention)
     torch.library.register_fake("fa_tutorial::attention_backward_native", _fake_backward)
     call = torch.ops.fa_tutorial.attention_native.default
-    at_once = native.module().at_once
+    at_once = native.module().attention_at_once
 
 
 # --- FLOPs --------------------------------------------------------------------------------------------

@@ -5,13 +5,16 @@
     fa_tutorial.transformers.register()
     model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="fa_tutorial", dtype="bfloat16")
 
-Batches with padding on any side run without their padding, by attention_varlen(). A new token of each
+Attention to batches with padding on any side runs without their padding, by attention_varlen(); after
+unpad(model), so does all of the model. A new token of each
 sequence runs by decode(), if the kernels of chapter 14 have the head_dim and the layer has no softcap, no
 sinks and no window that hides something.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -43,6 +46,15 @@ class Tokens:
         batch, seq = self.shape
         return x.new_zeros(batch * seq, *x.shape[1:]).index_copy(0, self.places, x).unflatten(0, (batch, seq))
 
+    def one_sequence(self, x: Tensor) -> Tensor:
+        """[1, tokens, ...] of [batch, seq, ...]."""
+        return x.expand(self.shape[0], *x.shape[1:]).flatten(0, 1).index_select(0, self.places)[None]
+
+    def layout(self, real: Tensor) -> Layout:
+        """Of these tokens as one sequence, in which each sequence of the batch begins anew."""
+        all_real = torch.ones(1, len(self.places), dtype=torch.bool, device=real.device)
+        return Layout(all_real, all_real, self.one_sequence(real & (real.cumsum(1) == 1)))
+
 
 @dataclass
 class Layout:
@@ -52,8 +64,12 @@ class Layout:
     real_queries: Tensor  # bool [batch, seq_q]
     real_keys: Tensor  # bool [batch, seq_k]
     starts: Tensor | None = None  # bool [batch, seq]: of packed sequences, if there are any; no padding then
-    ndim = 0  # transformers looks whether it is a mask of 2 dimensions
-    shape = ()
+    ndim = 4  # as a mask of pairs, which transformers leaves as it is
+
+    @property
+    def shape(self) -> torch.Size:
+        """The last length is the number of keys, as of a mask."""
+        return self.real_keys.shape
 
     @cached_property
     def queries(self) -> Tokens:
@@ -137,9 +153,12 @@ def mask(
         starts = _starts(mask_function, batch_size, q_length, torch.device(device))
     real = None
     if attention_mask is not None:
-        real = attention_mask[:, kv_offset : kv_offset + kv_length].bool()
-        real = torch.nn.functional.pad(real, (0, kv_length - real.shape[1]))
-        real = None if bool(real[:, :end].all()) else real
+        real = attention_mask.bool()
+        if real.shape[1] != kv_length or kv_offset:
+            real = real[:, kv_offset : kv_offset + kv_length]
+            real = torch.nn.functional.pad(real, (0, kv_length - real.shape[1]))
+        seen = real if end == kv_length else real[:, :end]
+        real = None if bool(seen.all()) else real
     if real is None and starts is None and end == kv_length:
         return None
     if real is None:
@@ -181,10 +200,16 @@ def forward(
     if position_bias is not None:
         raise NotImplementedError(f"position_bias is given: attn_implementation={NAME!r} has none")
     causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
+    layout: Layout | None = attention_mask
     window = sliding_window
     if window is not None:
         window = window if causal else window + 1
         window = None if window >= key.shape[2] else window
+    if window is None and softcap is None and s_aux is None and not dropout:
+        if query.shape[2] == 1 < key.shape[2] and _decodes(query, key, value):
+            return _decode(query, key, value, layout, scaling), None
+        if layout is None:
+            return attention(query, key, value, is_causal=causal, scale=scaling).transpose(1, 2), None
     options = {
         "is_causal": causal,
         "scale": scaling,
@@ -193,10 +218,7 @@ def forward(
         "sinks": None if s_aux is None else s_aux.float(),
         "dropout_p": dropout,
     }
-    layout: Layout | None = attention_mask
-    if _decodes(query, key, value, options):
-        o = _decode(query, key, value, layout, scaling)
-    elif layout is None:
+    if layout is None:
         o = attention(query, key, value, **options).transpose(1, 2)
     elif layout.starts is not None:
         packed = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
@@ -209,14 +231,10 @@ def forward(
     return o, None
 
 
-def _decodes(query: Tensor, key: Tensor, value: Tensor, options: dict) -> bool:
-    """Whether decode() has this."""
-    extras = any(options[name] for name in ("window", "softcap", "dropout_p"))
+def _decodes(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether decode() takes these tensors."""
     return (
-        not extras
-        and options["sinks"] is None
-        and query.shape[2] == 1 < key.shape[2]
-        and query.element_size() == 2
+        query.element_size() == 2
         and query.shape[3] in HEAD_DIMS
         and key.shape == value.shape
         and not (torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value)))
@@ -233,6 +251,74 @@ def _decode(query: Tensor, key: Tensor, value: Tensor, layout: Layout | None, sc
             order = layout.order[:, None, :, None]
             key, value = (x.take_along_dim(order, 2) for x in (key, value))
     return decode(query, key.contiguous(), value.contiguous(), lengths, scale=scale).transpose(1, 2)
+
+
+# --- models without padding ---------------------------------------------------------------------------
+
+
+def _without_padding(model: torch.nn.Module, given: dict, parameters: set[str]) -> Tokens | None:
+    """Makes the arguments of a call those of one sequence of the tokens that are no padding. None: it leaves
+    them as they are, since there is no padding, or since a cache needs the place of each token."""
+    real = given.get("attention_mask")
+    causal = any(getattr(module, "is_causal", False) for module in model.modules())
+    fills_cache = causal and not model.training and given.get("use_cache") is not False
+    if model.config._attn_implementation != NAME or fills_cache or given.get("past_key_values") is not None:
+        return None
+    if not isinstance(real, Tensor) or real.dim() != 2 or bool(real.all()):
+        return None
+    real = real.bool()
+    tokens = Tokens(real)
+    if "position_ids" in parameters and given.get("position_ids") is None:
+        given["position_ids"] = torch.arange(real.shape[1], device=real.device)[None]
+    for name, x in given.items():
+        if (
+            isinstance(x, Tensor)
+            and x.dim() > 1
+            and x.shape[0] in (1, len(real))
+            and x.shape[1] == real.shape[1]
+        ):
+            given[name] = tokens.one_sequence(x)
+    given["attention_mask"] = tokens.layout(real)
+    if "use_cache" in parameters:
+        given["use_cache"] = False
+    return tokens
+
+
+def _with_padding(result: object, tokens: Tokens) -> object:
+    """The same with tensors of a batch instead of those of one sequence. Padding has zeros."""
+    if isinstance(result, Tensor):
+        is_of_tokens = result.dim() > 1 and result.shape[:2] == (1, len(tokens.places))
+        return tokens.padded(result[0]) if is_of_tokens else result
+    if isinstance(result, dict):  # transformers' ModelOutput
+        return type(result)(**{name: _with_padding(x, tokens) for name, x in result.items()})
+    return tuple(_with_padding(x, tokens) for x in result) if isinstance(result, tuple) else result
+
+
+def unpad(model: torch.nn.Module) -> torch.nn.Module:
+    """Lets the layers of a model of transformers compute nothing on padding. The base model, which has no
+    head, then takes the tokens of a batch as one sequence, and returns zeros for padding. Tokens keep their
+    positions. A model that fills a cache runs as before: this is for training, and for calls with
+    use_cache=False.
+
+    @return  the same model
+    @throws NotImplementedError  for models that compute positions from the tokens themselves (RoBERTa)
+    """
+    base = model.base_model
+    if any(hasattr(module, "create_position_ids_from_input_ids") for module in base.modules()):
+        raise NotImplementedError(
+            f"{type(base).__name__} computes positions from its tokens: unpad() needs a model that takes them"
+        )
+    forward, signature = base.forward, inspect.signature(base.forward)
+
+    @functools.wraps(forward)
+    def without_padding(*args, **kwargs):
+        given = dict(signature.bind(*args, **kwargs).arguments)
+        given |= given.pop("kwargs", {})
+        tokens = _without_padding(base, given, set(signature.parameters))
+        return forward(*args, **kwargs) if tokens is None else _with_padding(forward(**given), tokens)
+
+    base.forward = without_padding
+    return model
 
 
 def register() -> None:

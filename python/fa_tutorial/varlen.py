@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
-from . import arguments, functions, integers
+from . import arguments, functions, integers, masked, selection
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,21 @@ def _slots(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, tokens: int) -> Slots:
         with torch.inference_mode(False):
             kept[of_keys] = _apart(*ends, cu_seqlens_q.device)
     return kept[of_keys]
+
+
+def _checked_documents(
+    query: object, key: object, value: object, cu_seqlens_q: object, cu_seqlens_k: object
+) -> Tensor | None:
+    """The documents of sequences that have been checked before, whose queries are those of the keys."""
+    if cu_seqlens_k is not None and cu_seqlens_k is not cu_seqlens_q:
+        return None
+    if not all(isinstance(x, Tensor) and x.dim() == 3 for x in (query, key, value)):
+        return None
+    tokens = query.shape[0]
+    if key.shape[0] != tokens:
+        return None
+    documents = integers.kept(cu_seqlens_q, f"documents {tokens}")
+    return documents if integers.are_checked(documents, "documents") else None
 
 
 def _are_equal(a: Tensor, b: Tensor) -> bool:
@@ -182,6 +198,16 @@ def attention_varlen(
     @return  O, [tokens, heads, head_dim]
     @throws ValueError, TypeError, NotImplementedError  one sentence that says what would be right
     """
+    documents = None
+    if masked.with_masks_at_once is not None and not is_dynamo_compiling():
+        documents = _checked_documents(query, key, value, cu_seqlens_q, cu_seqlens_k)
+    if documents is not None:
+        masks = (window, documents, None, None, softcap, alibi_slopes, sinks, dropout_p)
+        chosen = selection.chosen
+        rest = (deterministic, return_lse, chosen.forward, chosen.backward, True)
+        found = masked.with_masks_at_once(query, key, value, is_causal, scale, *masks, *rest)
+        if found is not None:
+            return found
     arguments.require_tensors(query=query, key=key, value=value)
     if return_lse:
         arguments.require_no_gradient_of_lse(query, key, value)

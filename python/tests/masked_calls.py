@@ -142,16 +142,22 @@ def random_call(choose: random.Random, longest: int, device: str) -> Call:
         add_slopes(call, torch.rand(kv_heads * group))
     if choose.random() < 0.3:
         add_sinks(call)
+    if choose.random() < 0.5:
+        for name in {"documents", "key_lengths"} & call.arguments.keys():
+            given = call.arguments[name]
+            numbers = tuple(x.int() for x in given) if isinstance(given, tuple) else given.int()
+            call.arguments[name] = numbers
     return call
 
 
-def complaints(call: Call) -> list[str]:
-    """What is wrong with O, LSE and the gradients of a call."""
+def complaints(call: Call, calls: int = 1) -> list[str]:
+    """What is wrong with O, LSE and the gradients of the last of some calls."""
     inputs = (call.q, call.k, call.v)
-    o = fa_tutorial.attention(*inputs, **call.arguments)
-    sinks = call.extras.sinks
-    wanted = inputs if sinks is None else (*inputs, sinks)
-    gradients = torch.autograd.grad(o, wanted, call.do)
+    for _ in range(calls):
+        o = fa_tutorial.attention(*inputs, **call.arguments)
+        sinks = call.extras.sinks
+        wanted = inputs if sinks is None else (*inputs, sinks)
+        gradients = torch.autograd.grad(o, wanted, call.do)
     found = dict(zip(("dq", "dk", "dv", "dsinks"), gradients, strict=False)) | {"o": o}
     if "dropout_p" not in call.arguments:
         with torch.no_grad():

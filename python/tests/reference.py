@@ -9,6 +9,8 @@ import torch
 
 # The largest error, relative to what the terms of the sums amount to without their signs.
 LIMITS = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.2e-2}
+# The largest P that becomes 0: in fp16 by rounding; the others have the normal numbers of fp32.
+LARGEST_LOST = {torch.float16: 2.0**-25, torch.bfloat16: 2.0**-126, torch.float32: 2.0**-126}
 
 
 @dataclass
@@ -57,7 +59,7 @@ def attention(q, k, v, do, causal: bool, scale: float, extras: Extras | None = N
     p = torch.exp(s - lse[..., None]).nan_to_num(0.0)  # rows that see no key
     z = 1.0 if extras.kept is None else extras.kept
 
-    def products(do, v, q, k, sign: float) -> dict[str, torch.Tensor]:
+    def products(do, v, q, k, p, sign: float) -> dict[str, torch.Tensor]:
         delta = (do * (p * z @ v)).sum(-1, keepdim=True)
         ds = p * (do @ v.mT * z - sign * delta) * derivative * scale
 
@@ -70,9 +72,10 @@ def attention(q, k, v, do, causal: bool, scale: float, extras: Extras | None = N
             found["dsinks"] = -(torch.exp(sinks - lse) * delta[..., 0]).sum((0, 2))
         return found
 
-    results = products(do, every_v, q, every_k, 1.0)
+    results = products(do, every_v, q, every_k, p, 1.0)
     without_signs = (x.abs() for x in (do, every_v, q, every_k))
-    sizes = products(*without_signs, -1.0)
+    lost = LARGEST_LOST[dtype] / LIMITS[dtype]  # that of far keys beside a sink
+    sizes = products(*without_signs, torch.where(p > 0, p + lost, 0.0), -1.0)
     norms = {name: float(x.norm()) for name, x in sizes.items()}
     return Reference(dtype, results | {"lse": lse}, norms)
 

@@ -17,8 +17,10 @@ from unittest import mock
 
 import fa_tutorial
 import torch
-from fa_tutorial import chapter_library, native, operators, selection
+from fa_tutorial import attention as attend
+from fa_tutorial import chapter_library, decoding, masked, native, operators, selection
 from fa_tutorial import scaled_dot_product_attention as attention
+from fa_tutorial.masks import Masks
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -176,6 +178,109 @@ class SelectionOnGpu(test_operators.Selection):
 class AttentionOnGpu(test_attention.Agreement):
     device = "cuda"
     longest = 600
+    calls = 2  # the second one in C++
+
+
+def calls_of_each_argument() -> dict[str, masked_calls.Call]:
+    """Small calls of attention() with each of its arguments, on a GPU."""
+    calls = {}
+
+    def call() -> masked_calls.Call:
+        return masked_calls.tensors(torch.bfloat16, 1, 2, 1, 64, 64, 64, "cuda")
+
+    for name, value in {
+        "window": 20,
+        "softcap": 3.0,
+        "dropout_p": 0.25,
+        "documents": torch.arange(64, device="cuda", dtype=torch.int32) // 30,
+        "key_lengths": torch.tensor([50], device="cuda", dtype=torch.int32),
+        "block_mask": torch.ones(2, 1, 1, device="cuda", dtype=torch.bool),
+        "alibi_slopes": torch.rand(2, device="cuda"),
+        "sinks": torch.randn(2, device="cuda").requires_grad_(),
+    }.items():
+        calls[name] = call()
+        calls[name].arguments[name] = value
+    calls["deterministic"] = call()
+    calls["deterministic"].arguments |= {"window": 20, "deterministic": True}
+    return calls
+
+
+def decoding_calls() -> dict[str, tuple]:
+    """The arguments of small calls of decode()."""
+    q, k, v = (
+        torch.randn(2, heads, keys, 64, device="cuda").bfloat16()
+        for heads, keys in ((4, 1), (2, 64), (2, 64))
+    )
+    lengths = torch.tensor([64, 9], device="cuda", dtype=torch.int32)
+    table = torch.tensor([[1], [0]], device="cuda", dtype=torch.int32)
+    return {"decode": (q, k, v), "lengths": (q, k, v, lengths), "block_table": (q, k, v, lengths, table)}
+
+
+@on_a_gpu
+@unittest.skipUnless(native.is_loaded(), HOW_TO_BUILD)
+class NewFunctionsInCpp(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+
+    def test_each_argument(self):
+        """The second call does not run the operator in Python, nor does its backward pass."""
+        for name, call in calls_of_each_argument().items():
+            leaves = [call.q, call.k, call.v, *[x for x in (call.arguments.get("sinks"),) if x is not None]]
+
+            def run(call=call, leaves=leaves) -> tuple:
+                torch.manual_seed(1)
+                o = fa_tutorial.attention(call.q, call.k, call.v, **call.arguments)
+                return o, *torch.autograd.grad(o, leaves, call.do)
+
+            in_python = run()
+            failing = mock.Mock(side_effect=AssertionError("ran in Python"))
+            with mock.patch.object(masked.execution, "run", failing):
+                o, *gradients = run()
+            self.assertEqual(o.grad_fn.name(), "MaskedAttentionBackward", name)
+            for x, same in zip((o, *gradients), in_python, strict=True):
+                torch.testing.assert_close(x, same, rtol=0.02, atol=1e-2, msg=name)
+            self.assertTrue(torch.equal(o, in_python[0]), name)
+
+    def test_decode(self):
+        for name, given in decoding_calls().items():
+            in_python = fa_tutorial.decode(*given, return_lse=True)
+            failing = mock.Mock(side_effect=AssertionError("ran in Python"))
+            with mock.patch.object(masked.execution, "run", failing):
+                found = fa_tutorial.decode(*given, return_lse=True)
+            for x, same in zip(found, in_python, strict=True):
+                self.assertTrue(torch.equal(x, same), name)
+
+    def test_numbers_that_have_changed(self):
+        """They are checked again."""
+        calls = calls_of_each_argument()
+        for name, wrong in (("documents", -1), ("key_lengths", 65)):
+            call = calls[name]
+            for _ in range(2):
+                fa_tutorial.attention(call.q, call.k, call.v, **call.arguments)
+            call.arguments[name][0] = wrong
+            with self.assertRaisesRegex(ValueError, rf"{name} has the number {wrong}"):
+                fa_tutorial.attention(call.q, call.k, call.v, **call.arguments)
+        q, k, v, lengths, table = decoding_calls()["block_table"]
+        for _ in range(2):
+            fa_tutorial.decode(q, k, v, lengths, table)
+        table[1, 0] = 2
+        with self.assertRaisesRegex(ValueError, "block_table has the number 2"):
+            fa_tutorial.decode(q, k, v, lengths, table)
+
+    def test_second_gradient_and_many_gradients(self):
+        call = calls_of_each_argument()["window"]
+        inputs = (call.q, call.k, call.v)
+        for _ in range(2):
+            o = fa_tutorial.attention(*inputs, window=20)
+            torch.autograd.grad(o, inputs, call.do)
+        o = fa_tutorial.attention(*inputs, window=20)
+        with self.assertRaisesRegex(NotImplementedError, "no gradient of its own"):
+            gradients = torch.autograd.grad(o, inputs, call.do, create_graph=True)
+            gradients[0].sum().backward()
+        o = fa_tutorial.attention(*inputs, window=20)
+        each = torch.stack((call.do, 2 * call.do))
+        (dv,) = torch.autograd.grad(o, call.v, each, is_grads_batched=True)
+        torch.testing.assert_close(dv[1], 2 * dv[0], rtol=0.02, atol=1e-2)
 
 
 @on_a_gpu
@@ -545,6 +650,12 @@ class Costs(unittest.TestCase):
             pytorchs = found["PyTorch's attention, with a gradient"]
             self.assertLess(recorded, pytorchs, (variant, found))
 
+    @unittest.skipUnless(native.is_loaded(), HOW_TO_BUILD)
+    def test_time_of_the_host_for_new_arguments(self):
+        for name, found in overheads_of_new_arguments().items():
+            print(f"{name}: {found}", file=sys.stderr)
+            self.assertLess(found["operator"] - found["launch"], MOST_OVERHEAD_US, (name, found))
+
 
 def host_us(call, calls: int = 200, rounds: int = 25) -> float:
     """The host's time for a call in microseconds, in the fastest tenth of the rounds; the GPU has caught up
@@ -581,6 +692,51 @@ def overhead_us(variant: str) -> dict[str, float]:
         "PyTorch's attention": host_us(lambda: functional(q, k, v)),
         "PyTorch's attention, with a gradient": host_us(lambda: functional(*leaves)),
     }
+
+
+def _launch(variant: str, tensors: dict, more) -> float:
+    """The host's time for a launch of a variant on these tensors."""
+    chapter, name = selection.split(variant)
+    library = chapter_library.load(chapter)
+    given = chapter_library.describe(tensors, False, 0.125)
+    added = more.add_to(given, tensors)
+    workspace = torch.zeros(library.workspace_bytes(name, given), dtype=torch.uint8, device="cuda")
+    given.workspace = workspace.data_ptr() or None
+    bound = library.bind(name, given)
+    stream = torch.cuda.current_stream().cuda_stream
+    time_of_launch = host_us(lambda: bound.launch(stream))
+    del added
+    return time_of_launch
+
+
+def overheads_of_new_arguments() -> dict[str, dict[str, float]]:
+    """The host's time for a launch and for a call, with each argument of attention() and of decode()."""
+    found = {}
+    for argument, call in calls_of_each_argument().items():
+        q, k, v = (x.detach() for x in (call.q, call.k, call.v))
+        given = {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in call.arguments.items()}
+        fields = {name: x for name, x in given.items() if name in Masks.__dataclass_fields__}
+        if "block_mask" in given:
+            fields |= {"block_mask": given["block_mask"].view(torch.uint8), "block_size": 128}
+        if "dropout_p" in given:
+            fields["seed"] = torch.tensor([1])
+        masks = Masks(**fields)
+        o, lse = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
+        variant = masked.variant_for(q, v, masks, "deterministic" in given)
+        found[argument] = {
+            "launch": _launch(variant, {"q": q, "k": k, "v": v, "o": o, "lse": lse}, masks),
+            "operator": host_us(lambda q=q, k=k, v=v, given=given: attend(q, k, v, **given)),
+        }
+    for name, given in decoding_calls().items():
+        q, k, v, *tables = given
+        paged = len(tables) == 2
+        cache = decoding.Cache(2 if paged else 0, 64, 64, *tables)
+        o, lse = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
+        found[name] = {
+            "launch": _launch("14/paged", {"q": q, "k": k, "v": v, "o": o, "lse": lse}, cache),
+            "operator": host_us(lambda given=given: fa_tutorial.decode(*given)),
+        }
+    return found
 
 
 @on_a_gpu

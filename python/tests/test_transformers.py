@@ -64,6 +64,7 @@ MODELS = {
         "intermediate_size": 96,
         "max_position_embeddings": 128,
         "initializer_range": 0.1,
+        "layer_norm_eps": 1e-5,  # its default makes NaN of zeros in float16 on the CPU
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
     },
@@ -128,13 +129,58 @@ class Models(OnDevice):
         models = self.models(name)
         for padding in paddings:
             right, own, ours = (self.results(model, padding) for model in models)
-            self.assertEqual(ours.keys(), right.keys())
-            largest = max(float(x.norm()) for x in right.values())
-            for what, expected in right.items():
-                size = float(expected.norm())
-                errors = [float((x[what] - expected).norm()) for x in (own, ours)]
-                most = 2 * errors[0] + 1e-3 * size + 1e-6 * largest  # some gradients are 0
-                self.assertLessEqual(errors[1], most, (name, padding, what, errors, size))
+            self.is_close(name, padding, right, own, ours)
+
+    def is_close(self, name: str, padding: str | None, right: dict, own: dict, ours: dict):
+        self.assertEqual(ours.keys(), right.keys())
+        largest = max(float(x.norm()) for x in right.values())
+        for what, expected in right.items():
+            size = float(expected.norm())
+            errors = [float((x[what] - expected).norm()) for x in (own, ours)]
+            most = 2 * errors[0] + 1e-3 * size + 1e-6 * largest  # some gradients are 0
+            self.assertLessEqual(errors[1], most, (name, padding, what, errors, size))
+
+    def test_models_without_padding(self):
+        """Logits and gradients of all parameters after unpad(), whose attention sees one sequence."""
+        for name in ("Llama", "GPT2", "Bert", "Gemma2"):
+            models = self.models(name)
+            fa_tutorial.transformers.unpad(models[2]).train()
+            shapes = []
+            original = fa_tutorial.transformers.attention_varlen
+
+            def seen(query, *args, original=original, shapes=shapes, **options):
+                shapes.append(query.shape[0])
+                return original(query, *args, **options)
+
+            for padding in ("left", "right"):
+                with mock.patch.object(fa_tutorial.transformers, "attention_varlen", seen):
+                    right, own, ours = (self.results(model, padding) for model in models)
+                self.is_close(name, padding, right, own, ours)
+            self.assertEqual(set(shapes), {30 + 11 + 21}, name)
+            with torch.no_grad():
+                tokens, mask, _ = self.batch("left")
+                models[2].eval()
+                of_padding = models[2].base_model(tokens, attention_mask=mask, **self.no_cache(name))[0]
+            self.assertEqual(int(of_padding[mask == 0].count_nonzero()), 0)
+
+    @staticmethod
+    def no_cache(name: str) -> dict:
+        return {} if name == "Bert" else {"use_cache": False}
+
+    def test_generation_after_unpad(self):
+        """It fills a cache: nothing changes."""
+        model = self.models("Llama")[2]
+        tokens, mask, _ = self.batch("left")
+        given = {"attention_mask": mask, "max_new_tokens": 3, "do_sample": False}
+        expected = model.generate(tokens, **given)
+        self.assertTrue(
+            torch.equal(fa_tutorial.transformers.unpad(model).generate(tokens, **given), expected)
+        )
+
+    def test_unpad_refuses(self):
+        config = transformers.RobertaConfig(**MODELS["Bert"])
+        with self.assertRaisesRegex(NotImplementedError, "RobertaModel computes positions"):
+            fa_tutorial.transformers.unpad(transformers.RobertaModel(config))
 
     def generates(self, name: str, steps: int = 5, **options):
         """Greedy tokens, of a batch with padding on the left, are those of the reference."""
