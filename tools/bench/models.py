@@ -5,8 +5,8 @@
 Models have random weights in bf16 and the shapes of Llama (8 layers, 16 query and 4 key heads of dimension
 128, width 2048) and GPT-2 (8 layers, 12 heads of dimension 64, width 768). Both kinds of attention run in
 turns. The time is the host's, from one synchronization to the next, in the fastest round: what else runs on
-the host only adds to it. The first rows are attention alone, of 16 sequences of 50 to 4000 tokens: padded, and
-packed by attention_varlen().
+the host only adds to it. The first rows are attention alone, of 16 sequences of 50 to 4000 tokens: padded,
+and packed by attention_varlen().
 
 Needs PyTorch, a GPU, transformers, and: cmake --build --preset cuda --target chapter_libraries
 Exit status: 2 the arguments are unusable, 3 no GPU or nothing built.
