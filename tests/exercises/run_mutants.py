@@ -5,7 +5,8 @@
 For each chapter, on the simulator: the solutions pass, and so do other right answers in exercises.toml; each
 blank fails; each wrong answer fails with the kind of finding and the words that its entry promises; the goal
 of each open exercise is missed by the chapter's kernels and reached by the known answer, and wrong answers to
-it are found. The copy is that of a learner at this point: exercises before the wrong one are solved, those
+it are found; each bug is found, in a report that does not name its line; no prediction that is known to be
+wrong is right. The copy is that of a learner at this point: exercises before the wrong one are solved, those
 after it are still blank.
 
 FA_WRONG_ANSWERS=K/N in the environment: only every N-th blank or wrong answer, from the K-th on.
@@ -20,7 +21,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests import parts
-from tools.learn import checking, diagnosis, exercises, machine, opens, project, regions, trials
+from tools.learn import (
+    bugs,
+    checking,
+    diagnosis,
+    exercises,
+    machine,
+    opens,
+    predictions,
+    project,
+    regions,
+    trials,
+)
 
 
 @dataclass
@@ -154,6 +166,37 @@ def problem_of_wrong_goal(bench: trials.Workbench, exercise: exercises.Exercise,
     return "" if wrong.says in words_of(finding) else f"does not say '{wrong.says}':\n{words_of(finding)}"
 
 
+def problem_of_bug(bench: trials.Workbench, exercise: exercises.Exercise, bug: bugs.Bug) -> str:
+    """What is wrong with a kernel that has a mistake."""
+    own = {name: regions.without_marks(text) for name, text in exercise.sheet.texts.items()}
+    if finding := bug.judge(bench, exercise, own):
+        return f"the chapter's kernels fail: {words_of(finding)}"
+    given = {file.name: text for file, text in bug.files(exercise).items()}
+    finding = bug.judge(bench, exercise, given)
+    if not finding:
+        return "it passes"
+    if finding.kind != bug.caught_by:
+        return f"caught by {finding.kind}, not by {bug.caught_by}: {finding.headline}"
+    changed = regions.changed_lines(given[bug.edit.file], own[bug.edit.file])
+    named = [place for place in finding.lines if place.rsplit(":", 1)[0] == bug.edit.file]
+    if any(int(place.rsplit(":", 1)[1]) in changed for place in named):
+        return f"its line is named: {named}"
+    return "" if bug.says in words_of(finding) else f"does not say '{bug.says}':\n{words_of(finding)}"
+
+
+def problem_of_prediction(bench: trials.Workbench, prediction: predictions.Prediction) -> str:
+    """What is wrong with a prediction: no number that forgets something may be right."""
+    for number, outcome in zip(
+        prediction.numbers, prediction.compare(bench.executable, [0] * len(prediction.numbers)), strict=True
+    ):
+        if outcome.counted <= 0:
+            return f"{number.words}: the kernel has none"
+        for text, _ in number.forgotten:
+            if predictions.value(text) == outcome.counted:
+                return f"{number.words}: {text} is right"
+    return ""
+
+
 def run(build: Path, chapter: project.Chapter) -> int:
     """Prints the results. Returns the number of problems."""
     started = time.monotonic()
@@ -176,6 +219,15 @@ def run(build: Path, chapter: project.Chapter) -> int:
             how = problem or f"caught by {wrong.caught_by}"
             print(f"{chapter.number} open exercise {at}, {wrong.name}: {how}")
             problems += [problem] if problem else []
+
+    for bug in exercise.sheet.bugs:
+        problem = problem_of_bug(bench, exercise, bug)
+        print(f"{chapter.number} {bug.name}: {problem or f'caught by {bug.caught_by}'}")
+        problems += [problem] if problem else []
+    for prediction in exercise.sheet.predictions:
+        problem = problem_of_prediction(bench, prediction)
+        print(f"{chapter.number} {prediction.name}: {problem or 'has wrong numbers'}")
+        problems += [problem] if problem else []
 
     for right in exercise.sheet.rights():
         copy = exercise.copy_with({right.exercise: right.solution})

@@ -235,7 +235,7 @@ class SheetTest(InAChapter):
             "limit_over_waited, limit_wavefronts, limit_late_arrivals, limit_shared_bytes, "
             "least_named_barriers, least_votes_beside_products, "
             "least_accesses_beside_products, least_arrivals_beside_products, least_kernels_beside_transfers, "
-            "least_shared_room, exercise, open"
+            "least_shared_room, exercise, open, bug, predict"
         )
         for message, text in {
             f"{sheet}`input` is unknown: the keys are {keys}": but("inputs", "input"),

@@ -21,6 +21,8 @@ KIND and ARGUMENTS are one of
         the solution of exercise N, which is in FILE, or some of its lines; only inside a fold
     open: PROGRAM
         the chapter's open exercises, with the counts of its own kernels from the program's JSON
+    tasks: all|bug|predict
+        the chapter's bugs to find, and numbers to predict
     output: COMMAND
         COMMAND and its output. It runs in the root and begins with build/sim/bin/, or for a program with
         several ranks, with mpirun --quiet -n P build/sim/bin/
@@ -426,6 +428,28 @@ def make_open(tree: Tree, folder: Path, arguments: str) -> Made:
     return Made("\n\n".join(parts))
 
 
+def make_tasks(tree: Tree, folder: Path, arguments: str) -> Made:
+    """The bugs and predictions of a chapter, without what gives them away."""
+    chapter = sheet.Sheet(folder, str(folder.relative_to(tree.root)))
+    number = folder.name[:2]
+    try:
+        bugs, predictions = chapter.bugs, chapter.predictions
+    except regions.RegionError as error:
+        raise BlockError(str(error)) from None
+    bugs = bugs if arguments in ("all", "bug") else []
+    predictions = predictions if arguments in ("all", "predict") else []
+    if not (bugs or predictions):
+        raise BlockError(f"{chapter.where} has none: must be all, bug or predict")
+    parts = []
+    for task, text in [
+        *((prediction, prediction.question) for prediction in predictions),
+        *((bug, bug.task) for bug in bugs),
+    ]:
+        command = f"`./learn start {number} {task.name}`, then `./learn check {number} {task.name}`"
+        parts.append(f"**{task.name}**, about {task.minutes} minutes. {escaped(text)} {command}.")
+    return Made("\n\n".join(parts))
+
+
 # --- running programs -----------------------------------------------------------------------------
 
 
@@ -788,6 +812,7 @@ MAKERS = {
     "exercises": make_exercises,
     "solution": make_solution,
     "open": make_open,
+    "tasks": make_tasks,
     "output": make_output,
     "counters": make_counters,
     "blocks": make_blocks,

@@ -136,6 +136,11 @@ def without_solutions(lines: Iterable[str]) -> list[str]:
     return kept
 
 
+def without_marks(text: str) -> str:
+    """A chapter's file with the solutions, and nothing that says where exercises are."""
+    return "".join(line for line in text.splitlines(keepends=True) if not MARK.match(line))
+
+
 def blank_copy(
     text: str, regions: Iterable[Region], chapter: str, contents: Mapping[int, tuple[str, ...]] = {}
 ) -> str:

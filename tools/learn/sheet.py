@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import opens, regions
+from . import bugs, opens, predictions, regions
 from .counts import COUNTS, LEAST
 from .regions import Region, RegionError
 
@@ -63,6 +63,8 @@ OF_FILE = {
     **{f"least_{name}?": SWITCH for name in LEAST},
     "exercise": TABLES,
     "open?": TABLES,
+    "bug?": TABLES,
+    "predict?": TABLES,
 }
 OF_EXERCISE = {
     "number": NUMBER,
@@ -94,6 +96,22 @@ OF_OPEN = {
 }
 OF_ANSWER = {"file?": STRING, "from": STRING, "to": STRING}
 OF_WRONG_ANSWER = OF_WRONG | {"file?": STRING}
+OF_BUG = {
+    "task": STRING,
+    "minutes": NUMBER,
+    "variant": STRING,
+    "file?": STRING,
+    "from": STRING,
+    "to": STRING,
+    "hints": STRINGS,
+    "why": STRING,
+    "caught_by": STRING,
+    "says": STRING,
+    "limits?": STRINGS,
+}
+OF_PREDICTION = {"question": STRING, "minutes": NUMBER, "variant": STRING, "input": STRING, "number": TABLES}
+OF_NUMBER = {"count": STRING, "words": STRING, "why": STRING, "forgotten?": TABLES}
+OF_FORGOTTEN = {"value": STRING, "says": STRING}
 
 
 @dataclass(frozen=True)
@@ -327,6 +345,53 @@ class Sheet:
             answer=tuple(edits),
             wrong=tuple(wrong),
         )
+
+    @functools.cached_property
+    def bugs(self) -> list[bugs.Bug]:
+        """The bug exercises."""
+        found = []
+        for at, entry in enumerate(self.table.get("bug", []), 1):
+            where = f"{self.where}: bug {at}"
+            check(entry, OF_BUG, where)
+            if not entry["hints"]:
+                raise RegionError(f"{where} has no hints")
+            for name in entry.get("limits", []):
+                if name not in LIMITS:
+                    raise RegionError(f"{where}: `{name}` is no limit: must be {', '.join(LIMITS)}")
+            edit = self._edit(
+                {key: entry[key] for key in ("file", "from", "to") if key in entry}, OF_ANSWER, where
+            )
+            fields = {key: entry[key] for key in ("task", "minutes", "variant", "why", "caught_by", "says")}
+            lists = {key: tuple(entry.get(key, ())) for key in ("hints", "limits")}
+            found.append(bugs.Bug(number=at, edit=edit, **fields, **lists))
+        return found
+
+    @functools.cached_property
+    def predictions(self) -> list[predictions.Prediction]:
+        """The numbers to predict."""
+        found = []
+        for at, entry in enumerate(self.table.get("predict", []), 1):
+            where = f"{self.where}: prediction {at}"
+            check(entry, OF_PREDICTION, where)
+            numbers = tuple(self._number(table, where) for table in entry["number"])
+            fields = {key: entry[key] for key in ("question", "minutes", "variant", "input")}
+            found.append(predictions.Prediction(number=at, numbers=numbers, **fields))
+        return found
+
+    @staticmethod
+    def _number(table: dict, where: str) -> predictions.Number:
+        check(table, OF_NUMBER, where)
+        if table["count"] not in COUNTS:
+            raise RegionError(f"{where}: `{table['count']}` is no count: must be {', '.join(COUNTS)}")
+        forgotten = []
+        for entry in table.get("forgotten", []):
+            check(entry, OF_FORGOTTEN, where)
+            try:
+                predictions.value(entry["value"])
+            except ValueError as error:
+                raise RegionError(f"{where}: {entry['value']!r} is no number") from error
+            forgotten.append((entry["value"], entry["says"]))
+        return predictions.Number(table["count"], table["words"], table["why"], tuple(forgotten))
 
     def _edit(self, table: dict, keys: dict[str, str], where: str) -> opens.Edit:
         check(table, keys, where)

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...report.results import human
-from .. import checking, diagnosis, exercises, opens, project, setup, trials
+from .. import bugs, checking, diagnosis, exercises, opens, predictions, project, setup, tasks, trials
 from ..console import Console, LearnError
 from ..counts import COUNTS
 from .run import refuse_json, write_json, write_whole
-from .start import add_chapter, exercise_number
+from .start import add_chapter, exercise_or_task
 
 HELP = "build and test your file: which exercise is wrong, and how"
 SIM = "sim"  # the preset whose simulator finds the faulty exercise
@@ -26,9 +26,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "exercise",
         nargs="?",
-        type=exercise_number,
+        type=exercise_or_task,
         metavar="K",
-        help="only this exercise, on the simulator, whatever the others are; default: all",
+        help="only this exercise, on the simulator, whatever the others are; or bugK, predictK; default: all",
     )
     setup.add_preset(parser)
     setup.add_no_install(parser)
@@ -279,6 +279,9 @@ def show_next(console: Console, exercise: exercises.Exercise) -> None:
         console.say(f"next:  read chapters/{following.name}, then ./learn start {following.number}")
     else:
         console.say("next:  ./learn shows the map; this was the last chapter with exercises")
+    others = [task.name for kind in ("bug", "predict") for task in tasks.of_chapter(exercise, kind)]
+    if others:
+        console.say(f"also:  ./learn start {exercise.number} {', '.join(others)}")
 
 
 def show_goals(console: Console, exercise: exercises.Exercise, program: Path) -> list[dict]:
@@ -363,8 +366,80 @@ def report_one(
     return verdict
 
 
+# --- bugs and predictions -------------------------------------------------------------------------
+
+
+def check_task(console: Console, exercise: exercises.Exercise, args: argparse.Namespace) -> int:
+    """Checks a bug exercise or a prediction, on the simulator."""
+    task = args.exercise.of(exercise)
+    own = task.own(exercise)  # LearnError if it is not started, or no number
+    refuse_json(args.json)
+    setup.prepare(console, argparse.Namespace(**vars(args) | {"preset": SIM}), chapters=[exercise.chapter])
+    build = configured(console, SIM)
+    checking.require(console, build, exercise.chapter.executable)
+    is_right = (check_bug if args.exercise.kind == "bug" else check_prediction)(
+        console, build, exercise, task, own
+    )
+    if args.json:
+        write_json(args.json, {"chapter": exercise.chapter.name, "task": task.name, "passed": is_right})
+    return 0 if is_right else 1
+
+
+def check_bug(
+    console: Console, build: Path, exercise: exercises.Exercise, bug: bugs.Bug, copy: dict[str, str]
+) -> bool:
+    bench = trials.Workbench(build, exercise.chapter)
+    console.step(f"   testing {bug.name}")
+    try:
+        finding = bug.judge(bench, exercise, copy)
+    except trials.CompileError as error:
+        console.clear()
+        lines, _ = checking.compiler_errors(str(error).splitlines(), [])
+        console.say(f"{project.shown(bug.folder(exercise))} does not compile:", "bold")
+        show_compiler(console, lines)
+        return False
+    console.clear()
+    if not finding:
+        console.say(
+            f"{bug.name} of chapter {exercise.number} is found, on {len(exercise.inputs)} inputs", "green"
+        )
+        console.wrap(bug.why, "   ")
+        return True
+    console.wrap(finding.headline, f"{finding.variant}: ", style="bold")
+    for detail in finding.details:
+        console.wrap(detail, "   ")
+    for place in finding.lines:
+        name, number = place.rsplit(":", 1)
+        text = copy.get(name, "").splitlines()
+        if 0 < int(number) <= len(text):
+            console.say(cut(f"   {place} | {text[int(number) - 1]}", console.width), "yellow")
+    console.say(f"   with {finding.arguments}", "dim")
+    console.wrap(bug.task, "task:  ")
+    console.say(
+        f"next:  {project.shown(bug.folder(exercise))}; a hint: ./learn hint {exercise.number} {bug.name}"
+    )
+    return False
+
+
+def check_prediction(
+    console: Console,
+    build: Path,
+    exercise: exercises.Exercise,
+    prediction: predictions.Prediction,
+    numbers: list[float],
+) -> bool:
+    outcomes = prediction.compare(build / "bin" / exercise.chapter.executable, numbers)
+    for outcome in outcomes:
+        state, style = ("right", "green") if outcome.is_right else ("not right", "red")
+        console.say(f"{outcome.number.words}: {outcome.predicted:,.10g} is {state}", style)
+        console.wrap(outcome.remark, "   ")
+    return all(outcome.is_right for outcome in outcomes)
+
+
 def main(console: Console, args: argparse.Namespace) -> int:
     exercise = exercises.select_one(args.chapter)
+    if isinstance(args.exercise, tasks.Named):
+        return check_task(console, exercise, args)
     exercise.own_copy()  # LearnError if the chapter is not started
     if args.exercise is not None:
         exercise.region(args.exercise)  # LearnError if there is none

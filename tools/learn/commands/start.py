@@ -6,7 +6,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-from .. import exercises, project
+from .. import exercises, project, tasks
 from ..console import Console, LearnError
 from .run import write_whole
 
@@ -24,8 +24,33 @@ def exercise_number(word: str) -> int:
     return int(word)
 
 
+def exercise_or_task(word: str) -> int | tasks.Named:
+    """The type of an argument that may also be bug1 or predict1."""
+    if named := tasks.named(word):
+        return named
+    if not word.isdecimal():
+        raise argparse.ArgumentTypeError(f"{word!r} must be the number of an exercise, bugK or predictK")
+    return int(word)
+
+
+def only_task(word: str) -> tasks.Named:
+    named = tasks.named(word)
+    if not named:
+        raise argparse.ArgumentTypeError(
+            f"{word!r} must be bugK or predictK; without it, all exercises start"
+        )
+    return named
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_chapter(parser)
+    parser.add_argument(
+        "task",
+        nargs="?",
+        type=only_task,
+        metavar="bugK|predictK",
+        help="a kernel with a mistake to find, or numbers to predict; default: the exercises",
+    )
     parser.add_argument("--force", action="store_true", help="start over, as ./learn reset NN does")
 
 
@@ -60,6 +85,8 @@ def write_blanks(console: Console, exercise: exercises.Exercise) -> None:
 
 def main(console: Console, args: argparse.Namespace) -> int:
     exercise = exercises.select_one(args.chapter)
+    if args.task:
+        return tasks.start(console, exercise, args.task, args.force)
     if exercise.started:
         if not args.force:
             file = next(file for file in exercise.files if file.exists())

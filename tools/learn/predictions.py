@@ -1,0 +1,143 @@
+"""Predictions: numbers that the learner writes down before anything runs, compared with what the simulator
+counts.
+
+They stand in exercises/NN_name/predictK.txt. Each may be a number or a product and sum of numbers.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import project, trials
+from .console import LearnError
+from .counts import COUNTS
+
+if TYPE_CHECKING:
+    from .exercises import Exercise
+
+OPERATORS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Pow: operator.pow,
+}
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number to predict, and what those forget who come to another one."""
+
+    count: str  # a key of COUNTS
+    words: str  # what it is, as the file asks for it
+    why: str  # shown when it is right
+    forgotten: tuple[tuple[str, str], ...]  # the wrong number as a sum of products, and what is missing
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Numbers of one variant on one input."""
+
+    number: int
+    question: str
+    minutes: int
+    variant: str
+    input: str
+    numbers: tuple[Number, ...]
+
+    @property
+    def name(self) -> str:
+        return f"predict{self.number}"
+
+    def file(self, exercise: Exercise) -> Path:
+        return exercise.folder / f"{self.name}.txt"
+
+    def files(self, exercise: Exercise) -> dict[Path, str]:
+        """The learner's file, and its text before anything is predicted."""
+        lines = [
+            f"# {self.question}",
+            f"# With: --variant {self.variant} {self.input}",
+            "# Write a number, or a product such as 2 * 64 * 100, after each colon. Then:",
+            f"# ./learn check {exercise.number} {self.name}",
+            *(f"{number.words}: " for number in self.numbers),
+        ]
+        return {self.file(exercise): "\n".join(lines) + "\n"}
+
+    def own(self, exercise: Exercise) -> list[float]:
+        """What the learner has written. @throws LearnError  one sentence"""
+        shown = project.shown(self.file(exercise))
+        start = f"./learn start {exercise.number} {self.name}"
+        try:
+            lines = self.file(exercise).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise LearnError(f"{shown} cannot be read: {start} writes it", 2) from error
+        written = dict(line.rsplit(":", 1) for line in lines if ":" in line and not line.startswith("#"))
+        found = []
+        for number in self.numbers:
+            text = written.get(number.words, "").strip()
+            if number.words not in written:
+                raise LearnError(f'{shown} has no line "{number.words}:": {start} --force writes it again', 2)
+            try:
+                found.append(value(text))
+            except ValueError:
+                given = f"is followed by {text!r}" if text else "is empty"
+                raise LearnError(f'{shown}: "{number.words}:" {given}: it must be a number', 2) from None
+        return found
+
+    def compare(self, program: Path, numbers: list[float]) -> list[Outcome]:
+        """The numbers beside those of the chapter's own program."""
+        (attempt,) = trials.run(program, [self.input], variant=self.variant)
+        return [
+            Outcome(number, predicted, COUNTS[number.count].of(attempt.result))
+            for number, predicted in zip(self.numbers, numbers, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A prediction beside what was counted."""
+
+    number: Number
+    predicted: float
+    counted: int
+
+    @property
+    def is_right(self) -> bool:
+        return self.predicted == self.counted
+
+    @property
+    def remark(self) -> str:
+        """Why it is right, or what is missing or how far it is off."""
+        if self.is_right:
+            return self.number.why
+        for text, missing in self.number.forgotten:
+            if value(text) == self.predicted:
+                return missing
+        if not self.predicted:
+            return "it is not 0"
+        ratio = self.counted / self.predicted
+        return f"{'too small' if ratio > 1 else 'too large'} by a factor of {max(ratio, 1 / ratio):.3g}"
+
+
+def value(text: str) -> float:
+    """The value of an expression of numbers. @throws ValueError"""
+
+    def of(node: ast.expr) -> float:
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            return node.value
+        if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+            left, right = of(node.left), of(node.right)
+            if isinstance(node.op, ast.Pow) and not (0 <= right <= 64 and abs(left) <= 2**20):
+                raise ValueError(text)
+            return OPERATORS[type(node.op)](left, right)
+        raise ValueError(text)
+
+    try:
+        return of(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ZeroDivisionError, OverflowError, RecursionError) as error:
+        raise ValueError(text) from error
