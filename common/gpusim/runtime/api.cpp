@@ -54,10 +54,14 @@ bool valid_device_range(const void* p, std::size_t bytes) {
 /// @param cluster  its blocks in each direction; {0, 0, 0} if the launch has no clusters
 /// @param overlaps  whether the kernel may begin before the one before it has ended
 cudaError_t read_attributes(const cudaLaunchConfig_t& config, gpusim::device::Index& cluster,
-                            bool& overlaps) {
+                            bool& overlaps, bool& cooperative) {
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config.attrs[i];
     if (attribute.id == cudaLaunchAttributeIgnore) continue;
+    if (attribute.id == cudaLaunchAttributeCooperative) {
+      cooperative = attribute.val.cooperative != 0;
+      continue;
+    }
     if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization) {
       overlaps = attribute.val.programmaticStreamSerializationAllowed != 0;
       continue;
@@ -72,6 +76,17 @@ cudaError_t read_attributes(const cudaLaunchConfig_t& config, gpusim::device::In
       return cudaErrorInvalidClusterSize;
   }
   return cudaSuccess;
+}
+
+/// How many blocks the device can hold at once, as far as threads and dynamic shared memory limit them.
+std::uint64_t resident_blocks(const cudaLaunchConfig_t& config) {
+  const gpusim::EmulatedDevice& device = gpusim::emulated_device();
+  constexpr std::size_t kMostBlocks = 32, kReserved = 1024;  // of a multiprocessor; bytes for each block
+  const std::size_t threads = (std::size_t(config.blockDim.x) * config.blockDim.y * config.blockDim.z + 31) / 32 * 32;
+  const std::size_t shared = std::size_t(device.shared_kib_per_multiprocessor) * 1024;
+  const std::size_t each = std::min({kMostBlocks, std::size_t(device.threads_per_multiprocessor) / threads,
+                                     shared / (config.dynamicSmemBytes + kReserved)});
+  return std::uint64_t(each) * std::uint64_t(device.multiprocessors);
 }
 
 bool is_device(const void* p) { return Arena::instance().contains(reinterpret_cast<std::uintptr_t>(p)); }
@@ -132,6 +147,7 @@ const char* cudaGetErrorName(cudaError_t error) {
     case cudaErrorIllegalAddress: return "cudaErrorIllegalAddress";
     case cudaErrorLaunchOutOfResources: return "cudaErrorLaunchOutOfResources";
     case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
+    case cudaErrorCooperativeLaunchTooLarge: return "cudaErrorCooperativeLaunchTooLarge";
     case cudaErrorUnknown: break;
   }
   return "cudaErrorUnknown";
@@ -154,6 +170,7 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
     case cudaErrorLaunchOutOfResources: return "too many resources requested for launch";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
+    case cudaErrorCooperativeLaunchTooLarge: return "too many blocks in cooperative launch";
     case cudaErrorUnknown: break;
   }
   return "unknown error";
@@ -194,7 +211,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   p->multiProcessorCount = emulated.multiprocessors;
   p->l2CacheSize = emulated.l2_mib << 20;
   p->totalConstMem = 64 * 1024;
-  p->concurrentKernels = p->unifiedAddressing = 1;
+  p->concurrentKernels = p->unifiedAddressing = p->cooperativeLaunch = 1;
   return cudaSuccess;
 }
 
@@ -208,6 +225,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrL2CacheSize: *value = p.l2CacheSize; return cudaSuccess;
     case cudaDevAttrMaxThreadsPerMultiProcessor: *value = p.maxThreadsPerMultiProcessor; return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor: *value = p.major; return cudaSuccess;
+    case cudaDevAttrCooperativeLaunch: *value = 1; return cudaSuccess;
     case cudaDevAttrComputeCapabilityMinor: *value = p.minor; return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
       *value = int(p.sharedMemPerMultiprocessor);
@@ -393,9 +411,12 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
   if (config.dynamicSmemBytes > std::max(allowed, kDefaultDynamicShared))
     return result(cudaErrorInvalidValue);
   Index cluster{0, 0, 0};
-  bool overlaps = false;
-  if (const cudaError_t error = read_attributes(config, cluster, overlaps); error != cudaSuccess)
+  bool overlaps = false, cooperative = false;
+  if (const cudaError_t error = read_attributes(config, cluster, overlaps, cooperative); error != cudaSuccess)
     return result(error);
+  if (cooperative && cluster.x != 0) return result(cudaErrorNotSupported);
+  if (cooperative && std::uint64_t(grid.x) * grid.y * grid.z > resident_blocks(config))
+    return result(cudaErrorCooperativeLaunchTooLarge);
   Streams::instance().begin(config.stream);
   const std::size_t static_bytes = run({{grid.x, grid.y, grid.z},
                                         {block.x, block.y, block.z},
@@ -407,6 +428,7 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
                                         argument_bytes,
                                         cluster,
                                         config.stream,
+                                        cooperative,
                                         overlaps && Streams::instance().follows_kernel()});
   // Only the run shows which static variables a kernel has. A device refuses the launch instead.
   const bool has_limit = limit != dynamic_shared_limits().end();

@@ -56,6 +56,7 @@ extern __thread gpusim::device::Index gridDim;
 namespace gpusim {
 
 class Cluster;
+class ResidentGrid;
 
 /// The counts and findings of one CPU thread.
 struct Tally {
@@ -179,6 +180,14 @@ class BlockRunner {
   void copy_commit(const void* pc);
   void copy_wait(int pending, const void* pc);
   void declare_members(const DeclaredObject& object);
+  /// See device_groups.hpp.
+  void sync_grid(const void* pc);
+  bool is_cooperative() const { return launch_->cooperative; }
+  bool has_cluster() const { return cluster_ != nullptr; }
+  device::Index cluster_dim() const {
+    return has_cluster() ? launch_->cluster : device::Index{1, 1, 1};
+  }
+  int rank_of_shared(const void* address) const;
   int cluster_rank(const void* pc);
   void cluster_arrive(bool relaxed, const void* pc);
   void cluster_wait(const void* pc);
@@ -252,12 +261,14 @@ class BlockRunner {
 
  private:
   friend class Cluster;
+  friend class ResidentGrid;
 
   enum class State : std::uint8_t {
     kReady,
     kWarpSync,
     kBlockSync,
     kClusterSync,
+    kGridSync,
     kMbarrier,
     kNamedBarrier,
     kDone
@@ -276,7 +287,7 @@ class BlockRunner {
     int linear = 0;
     State state = State::kDone;
     const void* sync_pc = nullptr;
-    unsigned mask = 0;  ///< kBlockSync, kClusterSync: 0
+    unsigned mask = 0;  ///< kBlockSync, kClusterSync, kGridSync: 0
     // kWarpSync
     device::WarpOp op = device::WarpOp::kSync;
     void* operand = nullptr;
@@ -396,6 +407,7 @@ class BlockRunner {
   void count_operation(Operation::Kind kind, std::int64_t lanes, int warp);
   void passed_warp_barrier(int warp, std::uint32_t lanes, bool everyone);
   void passed_block_barrier();
+  void pass_grid_barrier(std::uint32_t number);
   void release(int thread, Clock& clock, bool relaxed = false);
   void acquire(int thread, const Clock& clock);
   std::uint32_t known(int thread, int other) const;

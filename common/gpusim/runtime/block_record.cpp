@@ -297,6 +297,7 @@ void BlockRunner::record_waits(int warp) {
       case State::kClusterSync: record_wait(t, BarrierKind::kCluster, 0, t.cluster.arrived - 1); break;
       case State::kWarpSync: record_warp_wait(t); break;
       case State::kReady:
+      case State::kGridSync:
       case State::kMbarrier:
       case State::kNamedBarrier:
       case State::kDone: break;

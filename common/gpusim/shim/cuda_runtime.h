@@ -89,6 +89,20 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 block, v
   (std::index_sequence_for<Params...>());
 }
 
+/// The same, with all blocks on the device at once, so that they can wait for each other.
+template <class... Params>
+cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(Params...), dim3 grid, dim3 block, void** arguments,
+                                        std::size_t dynamic_shared_bytes = 0, cudaStream_t stream = nullptr) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = 1;
+  const cudaLaunchConfig_t config{grid, block, dynamic_shared_bytes, stream, &attribute, 1};
+  return [&]<std::size_t... i>(std::index_sequence<i...>) {
+    return cudaLaunchKernelEx(&config, kernel, *static_cast<Params*>(arguments[i])...);
+  }
+  (std::index_sequence_for<Params...>());
+}
+
 template <class T>
 cudaError_t cudaMemcpyToSymbol(T& symbol, const void* from, std::size_t bytes, std::size_t offset = 0,
                                cudaMemcpyKind = cudaMemcpyHostToDevice) {

@@ -24,6 +24,7 @@ enum cudaError_t : int {
   cudaErrorIllegalAddress = 700,
   cudaErrorLaunchOutOfResources = 701,
   cudaErrorLaunchFailure = 719,
+  cudaErrorCooperativeLaunchTooLarge = 720,
   cudaErrorNotSupported = 801,
   cudaErrorInvalidClusterSize = 912,
   cudaErrorUnknown = 999,
@@ -59,6 +60,7 @@ enum cudaDeviceAttr {
   cudaDevAttrComputeCapabilityMajor = 75,
   cudaDevAttrComputeCapabilityMinor = 76,
   cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
+  cudaDevAttrCooperativeLaunch = 95,
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
 };
 
@@ -83,7 +85,8 @@ struct cudaDeviceProp {
   int l2CacheSize;
   std::size_t totalConstMem;
   int concurrentKernels, integrated, unifiedAddressing;
-  int canMapHostMemory, managedMemory, cooperativeLaunch;  ///< which the simulator does not do
+  int cooperativeLaunch;
+  int canMapHostMemory, managedMemory;  ///< which the simulator does not do
 };
 
 using cudaStream_t = struct CUstream_st*;
@@ -106,6 +109,7 @@ enum cudaFuncCache {
 /// Of the attributes of a launch, the simulator knows clusters, and kernels that may begin early.
 enum cudaLaunchAttributeID {
   cudaLaunchAttributeIgnore = 0,
+  cudaLaunchAttributeCooperative = 2,
   cudaLaunchAttributeClusterDimension = 4,
   cudaLaunchAttributeProgrammaticStreamSerialization = 6,
 };
@@ -114,6 +118,7 @@ union cudaLaunchAttributeValue {
   struct {
     unsigned int x, y, z;
   } clusterDim;
+  int cooperative;
   int programmaticStreamSerializationAllowed;
 };
 struct cudaLaunchAttribute {
