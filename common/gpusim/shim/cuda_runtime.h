@@ -33,7 +33,7 @@
 #ifdef __clang__
 #define __shared__ __attribute__((aligned(128))) thread_local
 #else
-#define __shared__ __attribute__((aligned(128))) constinit thread_local
+#define __shared__ __attribute__((aligned(128))) __constinit thread_local
 #endif
 
 #ifdef __clang__

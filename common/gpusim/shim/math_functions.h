@@ -7,11 +7,11 @@
 #include <math.h>    // also sqrt(float), isnan(float) and the like outside of std, as with nvcc
 #include <stdlib.h>  // abs() of each type
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
+#include "gpusim_bits.h"
 #include "vector_types.h"
 
 // ---- fast versions ----------------------------------------------------------------------------------------
@@ -161,26 +161,26 @@ GPUSIM_INLINE double __ll2double_rn(long long x) { return double(x); }
 GPUSIM_INLINE double __ull2double_rn(unsigned long long x) { return double(x); }
 GPUSIM_INLINE float __double2float_rn(double x) { return float(x); }
 
-GPUSIM_INLINE int __float_as_int(float x) { return std::bit_cast<int>(x); }
-GPUSIM_INLINE unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
-GPUSIM_INLINE float __int_as_float(int x) { return std::bit_cast<float>(x); }
-GPUSIM_INLINE float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
-GPUSIM_INLINE long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
-GPUSIM_INLINE double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
-GPUSIM_INLINE int __double2loint(double x) { return int(std::bit_cast<std::uint64_t>(x)); }
-GPUSIM_INLINE int __double2hiint(double x) { return int(std::bit_cast<std::uint64_t>(x) >> 32); }
+GPUSIM_INLINE int __float_as_int(float x) { return gpusim::bit_cast<int>(x); }
+GPUSIM_INLINE unsigned __float_as_uint(float x) { return gpusim::bit_cast<unsigned>(x); }
+GPUSIM_INLINE float __int_as_float(int x) { return gpusim::bit_cast<float>(x); }
+GPUSIM_INLINE float __uint_as_float(unsigned x) { return gpusim::bit_cast<float>(x); }
+GPUSIM_INLINE long long __double_as_longlong(double x) { return gpusim::bit_cast<long long>(x); }
+GPUSIM_INLINE double __longlong_as_double(long long x) { return gpusim::bit_cast<double>(x); }
+GPUSIM_INLINE int __double2loint(double x) { return int(gpusim::bit_cast<std::uint64_t>(x)); }
+GPUSIM_INLINE int __double2hiint(double x) { return int(gpusim::bit_cast<std::uint64_t>(x) >> 32); }
 GPUSIM_INLINE double __hiloint2double(int high, int low) {
-  return std::bit_cast<double>(std::uint64_t(unsigned(high)) << 32 | unsigned(low));
+  return gpusim::bit_cast<double>(std::uint64_t(unsigned(high)) << 32 | unsigned(low));
 }
 
 // ---- integers ---------------------------------------------------------------------------------------------
 
-GPUSIM_INLINE int __popc(unsigned x) { return std::popcount(x); }
-GPUSIM_INLINE int __popcll(unsigned long long x) { return std::popcount(x); }
-GPUSIM_INLINE int __clz(int x) { return std::countl_zero(unsigned(x)); }
-GPUSIM_INLINE int __clzll(long long x) { return std::countl_zero(std::uint64_t(x)); }
-GPUSIM_INLINE int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(unsigned(x)) + 1; }
-GPUSIM_INLINE int __ffsll(long long x) { return x == 0 ? 0 : std::countr_zero(std::uint64_t(x)) + 1; }
+GPUSIM_INLINE int __popc(unsigned x) { return __builtin_popcount(x); }
+GPUSIM_INLINE int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+GPUSIM_INLINE int __clz(int x) { return x == 0 ? 32 : __builtin_clz(unsigned(x)); }
+GPUSIM_INLINE int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll(std::uint64_t(x)); }
+GPUSIM_INLINE int __ffs(int x) { return x == 0 ? 0 : __builtin_ctz(unsigned(x)) + 1; }
+GPUSIM_INLINE int __ffsll(long long x) { return x == 0 ? 0 : __builtin_ctzll(std::uint64_t(x)) + 1; }
 GPUSIM_INLINE unsigned __brev(unsigned x) {
   unsigned r = 0;
   for (int i = 0; i < 32; ++i) r |= ((x >> i) & 1u) << (31 - i);
