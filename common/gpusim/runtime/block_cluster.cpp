@@ -108,14 +108,8 @@ int BlockRunner::rank_of_shared(const void* address) const {
 }
 
 void BlockRunner::sync_grid(const void* pc) {
-  if (!launch_->cooperative) {
-    const FindingKey key{.kind = DefectKind::kUnsupported, .pc = reinterpret_cast<std::uintptr_t>(pc)};
-    found(key, [&](Example& e) {
-      fill(e, current_->linear, Space::kShared, shared_base_);
-      e.detail = "a barrier of the grid in a launch that is not cooperative: it needs cudaLaunchCooperativeKernel()";
-    });
-    stop();
-  }
+  if (!launch_->cooperative)
+    refuse("a barrier of the grid in a launch that is not cooperative: it needs cudaLaunchCooperativeKernel()", pc);
   Thread& t = *current_;
   t.state = State::kGridSync;
   t.sync_pc = pc;

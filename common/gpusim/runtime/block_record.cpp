@@ -567,6 +567,7 @@ void BlockRunner::record_operation(const Operation& operation, int thread, const
     case Operation::Kind::kWaitRead:
     case Operation::Kind::kWaitWrite: return record_bulk_wait(operation, thread, pc);
     case Operation::Kind::kInit:
+    case Operation::Kind::kExpect:
     case Operation::Kind::kArrive:
     case Operation::Kind::kNamedArrive:
     case Operation::Kind::kLoad:

@@ -37,7 +37,9 @@ std::uint32_t ResidentGrid::run(const device::Launch& launch, std::uint32_t numb
       number += size;
       ++parts;
       open_barrier(number);
-    } else if (!given_up && !progress) {
+    } else if (!given_up && !progress &&
+               std::none_of(blocks_.begin(), blocks_.begin() + std::ptrdiff_t(count_),
+                            [](const auto& block) { return block->runner->end_tries(); })) {
       report_divergence();
       given_up = true;
     }
