@@ -21,6 +21,7 @@
 #include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/device_members.hpp"
+#include "gpusim/runtime/ending.hpp"
 #include "gpusim/runtime/host_memory.hpp"
 #include "gpusim/runtime/local_reads.hpp"
 #include "gpusim/runtime/matrix.hpp"
@@ -110,6 +111,7 @@ class Pool {
 
   void work(std::size_t thread) {
     const HostRuntime runtime;
+    give_signals_a_stack();
     std::unique_ptr<BlockRunner> runner;
     std::unique_ptr<Cluster> cluster;
     std::uint64_t seen = 0;
@@ -465,8 +467,9 @@ std::size_t run(const Launch& launch) {
     throw std::runtime_error(
         "gpusim: the executable is stripped of the symbols that identify shared variables");
   }
+  Session& session = Session::instance();
   static Pool pool;
-  Session::instance().count_launch(Streams::instance().is_beside_transfer());
+  session.count_launch(Streams::instance().is_beside_transfer());
   if (record::Recorder* recorder = record::Recorder::instance()) {
     recorder->write_at_exit();
     recorder->begin_launch();
