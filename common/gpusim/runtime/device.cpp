@@ -23,6 +23,7 @@
 #include "gpusim/runtime/device_members.hpp"
 #include "gpusim/runtime/ending.hpp"
 #include "gpusim/runtime/host_memory.hpp"
+#include "gpusim/runtime/kernel_table.hpp"
 #include "gpusim/runtime/local_reads.hpp"
 #include "gpusim/runtime/matrix.hpp"
 #include "gpusim/runtime/published.hpp"
@@ -474,7 +475,9 @@ std::size_t run(const Launch& launch) {
     recorder->write_at_exit();
     recorder->begin_launch();
   }
+  KernelTable table;
   const std::size_t static_bytes = pool.run(launch);
+  table.end(launch, static_bytes);
   if (static_bytes > kMostStaticShared) {
     const auto entry = reinterpret_cast<std::uintptr_t>(launch.kernel) + 1;
     const std::vector<std::string> names = functions_around({entry})[entry];
