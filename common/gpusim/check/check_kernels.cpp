@@ -2,7 +2,9 @@
 /// Runs the compiler on a source with kernels, then refuses an object file whose kernels call what only the
 /// CPU has.
 ///
-///   gpusim_check_kernels [--names] COMPILER ARGUMENT...
+///   gpusim_check_kernels [--names] [--cuda] COMPILER ARGUMENT...
+///
+/// --cuda: the source is CUDA C++ as nvcc reads it, with launches in <<< >>>. It is rewritten first (front_end.hpp).
 ///
 /// --names, for g++: also puts the names of the kernels' shared arrays into the object file, for
 /// reports (shared_arrays.hpp).
@@ -29,12 +31,14 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "gpusim/check/front_end.hpp"
 #include "gpusim/check/gpu_functions.hpp"
 #include "gpusim/check/object_file.hpp"
 #include "gpusim/check/shared_arrays.hpp"
@@ -206,6 +210,7 @@ std::vector<Finding> findings_in(const std::string& path, const GpuFunctions& kn
         called.push_back({line_of(*call, object), call->callee});
         continue;
       }
+      if (is_of_simulator(call->callee)) continue;  // such as enter_kernel(), which launches
       for (const Function& other : object.functions()) {
         if (call->target != 0 && other.begin == call->target) open.push_back(&other);
       }
@@ -339,6 +344,12 @@ void include_runtime(std::vector<std::string>& words) {
   if (is_cuda) words.insert(words.end(), {"-include", "cuda_runtime.h"});
 }
 
+bool is_source(const std::string& word) {
+  return !word.starts_with("-") &&
+         (word.ends_with(".cu") || word.ends_with(".cpp") || word.ends_with(".cc") ||
+          word.ends_with(".cxx") || word.ends_with(".c") || word.ends_with(".C"));
+}
+
 /// Whether the compiler optimises. If not, what a kernel calls of the standard library is called and not
 /// inlined, also by CUDA's functions in the shim; a program for a debugger, whose kernels have been checked
 /// before.
@@ -348,9 +359,37 @@ bool optimizes(const std::vector<std::string>& words) {
   return level == words.rend() || *level != "-O0";
 }
 
-int compile_and_check(std::vector<std::string> words, bool with_names) {
+/// Preprocesses and rewrites the source, and makes the command compile the result.
+/// @return  what the front end knows; nothing if the preprocessor has failed
+std::optional<Rewritten> rewrite(std::vector<std::string>& words, const std::string& object) {
+  const std::string text = object + ".ii";
+  std::vector<std::string> first = words, second;
+  std::replace(first.begin(), first.end(), std::string("-c"), std::string("-E"));
+  *(std::find(first.begin(), first.end(), "-o") + 1) = text;
+  first.emplace_back("-fpch-preprocess");
+  if (run(first) != 0) return std::nullopt;
+  Rewritten result = rewrite_cuda(contents_of(text));
+  std::ofstream(text) << result.text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "-include" || words[i] == "-MF" || words[i] == "-MT" || words[i] == "-MQ") {
+      ++i;
+    } else if (is_source(words[i])) {
+      second.push_back(text);
+    } else if (words[i] != "-MD" && words[i] != "-MMD") {
+      second.push_back(words[i]);
+    }
+  }
+  second.emplace_back("-fpreprocessed");
+  words = second;
+  return result;
+}
+
+int compile_and_check(std::vector<std::string> words, bool with_names, bool is_cuda) {
   const std::string object = object_of(words), dump = object + ".ssa";
   if (!object.empty()) include_runtime(words);
+  if (is_cuda && !object.empty()) {
+    if (!rewrite(words, object)) return 1;
+  }
   if (with_names && !object.empty()) words.push_back("-fdump-tree-ssa=" + dump);
   int status = run(words);
   if (object.empty()) return status;
@@ -359,6 +398,7 @@ int compile_and_check(std::vector<std::string> words, bool with_names) {
   if (status == 0) status = report_unknown_sizes(words, dump, known);
   if (status == 0 && optimizes(words)) status = report(findings_in(object, known));
   if (with_names) std::remove(dump.c_str());
+  if (is_cuda) std::remove((object + ".ii").c_str());
   if (status != 0) {
     std::remove(object.c_str());  // or the next build would take it
   } else {
@@ -372,14 +412,18 @@ int compile_and_check(std::vector<std::string> words, bool with_names) {
 
 int main(int count, char** arguments) {
   std::vector<std::string> words(arguments + 1, arguments + count);
-  const bool with_names = !words.empty() && words[0] == "--names";
-  if (with_names) words.erase(words.begin());
+  const auto take = [&](const char* option) {
+    const bool is_given = !words.empty() && words[0] == option;
+    if (is_given) words.erase(words.begin());
+    return is_given;
+  };
+  const bool with_names = take("--names"), is_cuda = take("--cuda");
   if (words.empty()) {
-    std::cerr << "usage: gpusim_check_kernels [--names] COMPILER ARGUMENT...\n";
+    std::cerr << "usage: gpusim_check_kernels [--names] [--cuda] COMPILER ARGUMENT...\n";
     return 2;
   }
   try {
-    return gpusim::check::compile_and_check(words, with_names);
+    return gpusim::check::compile_and_check(words, with_names, is_cuda);
   } catch (const std::exception& error) {
     std::cerr << "gpusim_check_kernels: warning: kernels are not checked: " << error.what() << '\n';
     return 0;
