@@ -108,18 +108,3 @@ __attribute__((noinline)) GPUSIM_WITHOUT_HOOKS void enter_kernel(void (*kernel)(
 }
 
 }  // namespace gpusim::device
-
-template <class T>
-cudaError_t cudaMemcpyToSymbol(T& symbol, const void* from, std::size_t bytes, std::size_t offset = 0,
-                               cudaMemcpyKind = cudaMemcpyHostToDevice) {
-  if (offset + bytes > sizeof(T)) return cudaErrorInvalidSymbol;
-  __builtin_memcpy(reinterpret_cast<char*>(&symbol) + offset, from, bytes);
-  return cudaSuccess;
-}
-template <class T>
-cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, std::size_t bytes, std::size_t offset = 0,
-                                 cudaMemcpyKind = cudaMemcpyDeviceToHost) {
-  if (offset + bytes > sizeof(T)) return cudaErrorInvalidSymbol;
-  __builtin_memcpy(to, reinterpret_cast<const char*>(&symbol) + offset, bytes);
-  return cudaSuccess;
-}
