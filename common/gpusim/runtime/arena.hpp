@@ -48,9 +48,6 @@ class Arena {
   std::size_t size() const { return size_; }
   bool contains(std::uintptr_t address) const { return address - base_ < size_; }
 
-  /// Whether an address comes from a null pointer: Linux maps nothing in the first 64 KiB.
-  static bool is_null(std::uintptr_t address) { return address < 65536; }
-
   /// Index of the allocation that holds all of [address, address + bytes), or 0.
   [[gnu::always_inline]] std::uint32_t find(std::uintptr_t address, std::size_t bytes) const {
     const std::uint32_t id = page_owner_[(address - base_) >> kPageBits];
@@ -65,6 +62,13 @@ class Arena {
   std::string place_of(std::uintptr_t address) const;
 
   /// One byte per word: bit b is set when byte b of the word has been written.
+  /// Makes all ones of the bytes in a range that are in no allocation.
+  void poison(std::uintptr_t address, std::size_t bytes) const {
+    for (std::uintptr_t a = address; a < address + bytes; ++a) {
+      if (contains(a) && find(a, 1) == 0) *reinterpret_cast<volatile std::uint8_t*>(a) = 0xff;
+    }
+  }
+
   std::uint8_t* initialized(std::uintptr_t address) const { return &init_[(address - base_) >> 2]; }
   void mark(std::uintptr_t address, std::size_t bytes, bool initialized);
   /// The number of consecutive bytes from the address on that have been written, up to `bytes`.

@@ -184,6 +184,13 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
       out << "Illegal instruction at " << line << who << "\n    " << e.detail;
       break;
     case DefectKind::kWgmma: return extra;
+    case DefectKind::kNote:
+      out << "Note: lanes of a warp store different values together at " << line << ": threads "
+          << triple(e.block_dim.at(std::uint64_t(e.thread))) << " and "
+          << triple(e.block_dim.at(std::uint64_t(e.rival_thread))) << " in block " << triple(e.grid.at(e.block))
+          << "\n    " << (key.space == Space::kGlobal ? "global" : "shared") << " memory, " << e.place << e.note
+          << ": one of the values stays, and CUDA does not say which";
+      break;
     case DefectKind::kMisuse: out << "Misuse at " << line << who << "\n    " << extra; break;
   }
   return out.str();
@@ -297,6 +304,7 @@ std::vector<Defect> Findings::describe() const {
   std::vector<std::pair<Place, Defect>> placed;
   // What a block reads before another one has written it may never have been written.
   std::set<std::uintptr_t> early_reads;
+  std::set<std::uintptr_t> racy;  // what is a race needs no note
   // Races between blocks come first: of two accesses that also race inside a block, a barrier there orders
   // only those.
   std::vector<const std::pair<const FindingKey, Entry>*> entries;
@@ -306,6 +314,7 @@ std::vector<Defect> Findings::describe() const {
   for (const auto& entry : entries_) {
     const FindingKey& key = entry.first;
     entries.push_back(&entry);
+    if (key.kind == DefectKind::kRace) racy.insert({key.pc, key.rival_pc});
     if (!is_between_blocks(key)) continue;
     if (key.access == AccessKind::kRead) early_reads.insert(key.pc);
     if (key.rival_access == AccessKind::kRead) early_reads.insert(key.rival_pc);
@@ -315,6 +324,7 @@ std::vector<Defect> Findings::describe() const {
   for (const auto* known : entries) {
     const auto& [key, entry] = *known;
     if (key.kind == DefectKind::kUninitializedRead && early_reads.contains(key.pc)) continue;
+    if (key.kind == DefectKind::kNote && racy.contains(key.pc)) continue;
     const std::string line = text.line_of(key.pc).text;
     const std::string rival_line = key.rival_pc != 0 ? text.line_of(key.rival_pc).text : "";
     // To a reader, two branches on one line are one barrier.

@@ -46,6 +46,7 @@ const char* name_of(DefectKind kind) {
     case DefectKind::kMisuse: return "misuse";
     case DefectKind::kMissingFence: return "missing_fence";
     case DefectKind::kWgmma: return "wgmma";
+    case DefectKind::kNote: return "note";
   }
   return "?";
 }
@@ -59,10 +60,11 @@ Session& Session::instance() {
 Session::Session() {
   at_end([] {
     const Report report = instance().take();
-    if (report.defects.empty()) return;
+    if (report.defects.empty() && report.notes.empty()) return;
     SkippedBarrier::instance().complain();
     std::cout.flush();
     std::fputs(format_defects(report).c_str(), stderr);
+    if (report.defects.empty()) return;
     if (!is_debugging())
       std::fprintf(stderr, "%sTo stop there in gdb: set GPUSIM_DEBUG=1, and break at gpusim_defect\n",
                    kMargin);
@@ -125,6 +127,8 @@ void Session::absorb(Tally& tally) {
   tally.suspects.clear();
   if (!tally.atomics.empty()) atomics_.insert(tally.atomics.begin(), tally.atomics.end());
   tally.atomics.clear();
+  if (std::exchange(tally.has_lost_block, false)) has_lost_block_ = true;
+  muted_ += std::exchange(tally.muted, 0);
   tally.shared = {};
   tally.ops = {};
 }
@@ -259,9 +263,19 @@ Report Session::take() {
   }
   Report report = std::exchange(report_, {});
   if (!findings_.empty()) {
-    for (Defect& defect : findings_.describe()) report.defects.push_back(std::move(defect));
+    for (Defect& defect : findings_.describe()) {
+      auto& to = defect.kind == DefectKind::kNote ? report.notes : report.defects;
+      to.push_back(std::move(defect));
+    }
   }
   findings_ = {};
+  has_lost_block_ = false;
+  if (const std::int64_t muted = std::exchange(muted_, 0); muted != 0) {
+    report.notes.push_back({DefectKind::kNote,
+                            "Note: uninitialized reads of global memory after a block has been given up are not "
+                            "reported: it would have written there",
+                            muted});
+  }
   std::vector<std::uintptr_t> waits;
   for (const auto& [wait, count] : early_waits_) waits.push_back(wait);
   const auto lines = source_lines(waits);
@@ -293,6 +307,11 @@ std::string format_defects(const Report& report) {
     out << with_margin(d.message) << "  [" << d.count << (d.count == 1 ? " hazard]" : " hazards]") << "\n"
         << kMargin << "\n";
   }
+  for (const Defect& note : report.notes) {
+    out << with_margin(note.message) << "  [" << note.count << (note.count == 1 ? " time]" : " times]") << "\n"
+        << kMargin << "\n";
+  }
+  if (report.defects.empty() && !report.notes.empty()) return out.str();
   out << kMargin << "ERROR SUMMARY: " << report.defects.size()
       << (report.defects.size() == 1 ? " defect, " : " defects, ") << total
       << (total == 1 ? " hazard\n" : " hazards\n");
