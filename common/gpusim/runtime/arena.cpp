@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cstring>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
+#include "gpusim/runtime/allocation_names.hpp"
 #include "gpusim/runtime/defects.hpp"
 #include "gpusim/runtime/host_memory.hpp"
 #include "gpusim/runtime/streams.hpp"
@@ -125,7 +128,7 @@ void* Arena::allocate(std::size_t bytes) {
   const std::uintptr_t begin = take_range(length);
   if (begin == 0) return nullptr;
   const auto id = std::uint32_t(allocations_.size());
-  allocations_.push_back({begin, begin + bytes, "allocation " + std::to_string(id), true});
+  allocations_.push_back({begin, begin + bytes, "allocation " + std::to_string(id), true, callers()});
   const std::size_t pages = (length >> kPageBits) - 1;
   std::fill_n(&page_owner_[(begin - base_) >> kPageBits], pages, id);
   fill_with_ones(begin, length - (std::size_t(1) << kPageBits));
@@ -155,7 +158,56 @@ bool Arena::release(void* pointer) {
 void Arena::set_name(const void* pointer, const std::string& name) {
   const auto begin = reinterpret_cast<std::uintptr_t>(pointer);
   if (!contains(begin)) return;
-  if (const std::uint32_t id = find(begin, 1)) allocations_[id].name = name;
+  if (const std::uint32_t id = find(begin, 1)) {
+    allocations_[id].name = name;
+    allocations_[id].callers.clear();
+  }
+}
+
+const std::map<std::string, std::string>& Arena::find_names() {
+  std::vector<std::uintptr_t> pcs;
+  for (const Allocation& a : allocations_) pcs.insert(pcs.end(), a.callers.begin(), a.callers.end());
+  if (pcs.empty()) return found_names_;
+  std::sort(pcs.begin(), pcs.end());
+  pcs.erase(std::unique(pcs.begin(), pcs.end()), pcs.end());
+  const auto known = frames_at(pcs);
+  std::map<std::vector<std::uintptr_t>, std::string> by_place;  // most programs allocate in a few places
+  std::map<std::string, int> elements;                          // of arrays of pointers
+  // Several calls on a line: their order is that of their addresses.
+  std::map<std::string, std::set<std::uintptr_t>> calls;
+  const auto innermost = [&](const std::vector<std::uintptr_t>& stack) {
+    return std::find_if(stack.begin(), stack.end(), [&](std::uintptr_t pc) { return known.contains(pc); });
+  };
+  for (const Allocation& a : allocations_) {
+    if (const auto pc = innermost(a.callers); pc != a.callers.end()) calls[known.at(*pc).front().place].insert(*pc);
+  }
+  for (Allocation& a : allocations_) {
+    if (a.callers.empty()) continue;
+    const auto [place, is_new] = by_place.try_emplace(std::move(a.callers));
+    a.callers.clear();
+    if (is_new) {
+      std::vector<Frame> frames;
+      for (const std::uintptr_t pc : place->first) {
+        if (const auto at = known.find(pc); at != known.end())
+          frames.insert(frames.end(), at->second.begin(), at->second.end());
+      }
+      const auto pc = innermost(place->first);
+      if (pc == place->first.end()) continue;
+      const std::set<std::uintptr_t>& on_line = calls[frames.front().place];
+      place->second =
+          allocation_name(frames, std::size_t(std::distance(on_line.begin(), on_line.find(*pc))));
+    }
+    std::string name = place->second;
+    if (name.empty()) continue;
+    const std::size_t open = name.find('[');
+    if (open != name.npos && std::isdigit(static_cast<unsigned char>(name[open + 1])) == 0) {  // in a loop
+      const std::size_t close = name.find(']', open);
+      name.replace(open + 1, close - open - 1, std::to_string(elements[place->second]++));
+    }
+    found_names_[a.name] = name;
+    a.name = name;
+  }
+  return found_names_;
 }
 
 void Arena::set_tensor(const void* pointer, const std::vector<std::int64_t>& shape, const std::string& type) {

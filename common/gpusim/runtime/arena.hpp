@@ -23,6 +23,7 @@ struct Allocation {
   std::uintptr_t end = 0;  ///< begin + the requested bytes
   std::string name;
   bool live = false;
+  std::vector<std::uintptr_t> callers;  ///< of cudaMalloc(), as long as the name does not come from them
   // Of the tensor in it, if the program has told:
   std::uintptr_t tensor = 0;  ///< its address
   std::vector<std::int64_t> shape;
@@ -39,6 +40,9 @@ class Arena {
   bool release(void* pointer);
   /// Gives the allocation that holds the pointer a name.
   void set_name(const void* pointer, const std::string& name);
+  /// Gives allocations without names those that the program's sources have. Looks up source lines.
+  /// @return  the old and the new name of each
+  const std::map<std::string, std::string>& find_names();
   void set_tensor(const void* pointer, const std::vector<std::int64_t>& shape, const std::string& type);
 
   std::size_t capacity() const { return capacity_; }
@@ -100,6 +104,7 @@ class Arena {
   std::unique_ptr<GridOrder> grid_order_;
   Publishers publishers_;
   std::vector<Allocation> allocations_;
+  std::map<std::string, std::string> found_names_;
   std::map<std::uintptr_t, std::size_t> free_;  ///< below top_: address and bytes; no two are adjacent
 };
 

@@ -264,10 +264,10 @@ void BlockRunner::record_use(std::uintptr_t offset, std::size_t bytes, int lane,
   const std::uint32_t first = first_block();
   for (const GridRace& race : races.conflicts(tally.suspects.back())) {
     if (race.one.bits != user.bits && race.other.bits != user.bits) continue;
-    auto reason = arena_.grid_order().why_not(race);
-    if (!reason) continue;
+    auto disorder = arena_.grid_order().why_not(race);
+    if (!disorder || disorder->is_without_fence) continue;
     auto [key, example] = finding_of(race, *launch_, first);
-    example.reason = std::move(*reason);
+    example.reason = std::move(disorder->reason);
     announcer_.announce(key, example);
   }
 }

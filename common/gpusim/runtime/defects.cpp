@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "gpusim/runtime/allowed.hpp"
 #include "gpusim/runtime/source_text.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
@@ -185,6 +186,7 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
       break;
     case DefectKind::kWgmma: return extra;
     case DefectKind::kNote:
+      if (key.rule == kBetweenBlocks) return "Note: " + describe_race(key, e, line_of, extra);
       out << "Note: lanes of a warp store different values together at " << line << ": threads "
           << triple(e.block_dim.at(std::uint64_t(e.thread))) << " and "
           << triple(e.block_dim.at(std::uint64_t(e.rival_thread))) << " in block " << triple(e.grid.at(e.block))
@@ -205,7 +207,7 @@ std::string text_of(const Piece& piece, const LineOf& line_of, const ArrayNames&
   if (piece.pc == 0) return piece.text;
   if (piece.argument >= 0) {
     const SourceLine line = line_of(piece.pc);
-    const std::string name = argument_of_call(source_line(line.place), line.built_in, piece.argument);
+    const std::string name = argument_of_call(source_line(line.place()), line.built_in, piece.argument);
     return name.empty() ? piece.text : name;
   }
   return piece.is_call ? call_at(line_of(piece.pc)) : line_of(piece.pc).text;
@@ -275,7 +277,7 @@ DefectText::DefectText(const std::vector<std::pair<const FindingKey*, const Exam
 
 SourceLine DefectText::line_of(std::uintptr_t pc) const {
   const auto it = lines_.find(pc);
-  return it == lines_.end() ? SourceLine{"?", ""} : it->second;
+  return it == lines_.end() ? SourceLine{"?", "", {}} : it->second;
 }
 
 std::string DefectText::of(const FindingKey& key, Example example) const {
@@ -321,8 +323,21 @@ std::vector<Defect> Findings::describe() const {
   }
   std::stable_partition(entries.begin(), entries.end(),
                         [&](const auto* entry) { return is_between_blocks(entry->first); });
+  Allowed allowed;
+  std::map<std::string, std::int64_t> silenced;
+  const auto is_allowed = [&](std::uintptr_t pc, DefectKind kind) {
+    if (pc == 0) return false;
+    const std::vector<std::string> places = text.line_of(pc).places;
+    return std::any_of(places.begin(), places.end(),
+                       [&](const std::string& place) { return allowed.contains(place, kind); });
+  };
   for (const auto* known : entries) {
     const auto& [key, entry] = *known;
+    if (is_allowed(key.pc, key.kind) || is_allowed(key.rival_pc, key.kind)) {
+      silenced[std::string("Note: ") + name_of(key.kind) + " at " + text.line_of(key.pc).text +
+               " is silenced there, or on the other line, by \"gpusim: allow\""] += entry.count;
+      continue;
+    }
     if (key.kind == DefectKind::kUninitializedRead && early_reads.contains(key.pc)) continue;
     if (key.kind == DefectKind::kNote && racy.contains(key.pc)) continue;
     const std::string line = text.line_of(key.pc).text;
@@ -346,6 +361,8 @@ std::vector<Defect> Findings::describe() const {
                    [](const auto& one, const auto& other) { return one.first < other.first; });
   std::vector<Defect> defects;
   for (auto& [place, defect] : placed) defects.push_back(std::move(defect));
+  for (const auto& [message, count] : silenced) defects.push_back({DefectKind::kNote, message, count});
+  for (const std::string& message : allowed.mistakes()) defects.push_back({DefectKind::kNote, message, 1});
   return defects;
 }
 
