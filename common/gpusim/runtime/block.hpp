@@ -161,6 +161,9 @@ class BlockRunner {
   template <class Operation>
   void arrive_at_counter(const void* counter, bool acquires, Operation&& operation, const void* pc);
   [[noreturn]] void trap_by_kernel(const void* pc);
+  /// The code of the thread that runs has caused a signal. @param divides  by zero
+  [[noreturn]] void fault(int signal, bool divides, std::uintptr_t address, const void* pc);
+  [[noreturn]] void fail_assertion(const char* condition, const void* pc);
   void warp_rendezvous(unsigned mask, device::WarpOp op, void* operand, void (*resolve)(void* const*),
                        const void* pc);
   /// A shuffle has read the value of a lane that takes no part in it: the mask does not name it, or it was

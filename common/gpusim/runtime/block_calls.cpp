@@ -1,5 +1,6 @@
 /// @file
 /// The requests of a thread to the runtime: barriers and warp operations.
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -29,6 +30,21 @@ void BlockRunner::thread_fence(const void* pc) {
 }
 
 void BlockRunner::trap_by_kernel(const void* pc) { misuse(pc, {"the thread executes __trap()"}); }
+
+void BlockRunner::fault(int signal, bool divides, std::uintptr_t address, const void* pc) {
+  if (signal == SIGFPE) {
+    misuse(pc, {divides ? "an integer is divided by zero" : "an arithmetic operation has failed"});
+  }
+  const std::uintptr_t offset = address - reinterpret_cast<std::uintptr_t>(stacks_);
+  if (offset < std::size_t(kMaxThreads) * kStackStride && offset % kStackStride < kPage)
+    misuse(pc, {"the thread has used up its stack: here it has " + std::to_string(kStack / 1024) + " KiB"});
+  if (signal != SIGSEGV && signal != SIGBUS) misuse(pc, {"the thread has executed an invalid instruction"});
+  trap(DefectKind::kOutOfBounds, Space::kGlobal, address, 1, AccessKind::kRead, pc);
+}
+
+void BlockRunner::fail_assertion(const char* condition, const void* pc) {
+  misuse(pc, {std::string("the assertion `") + condition + "' fails"});
+}
 
 void BlockRunner::warp_rendezvous(unsigned mask, device::WarpOp op, void* operand,
                                   void (*resolve)(void* const*), const void* pc) {

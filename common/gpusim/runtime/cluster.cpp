@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "gpusim/runtime/ending.hpp"
 #include "gpusim/runtime/host_memory.hpp"
 
 namespace gpusim {
@@ -12,6 +13,7 @@ namespace gpusim {
 CpuThread::CpuThread()
     : thread_([this] {
         const HostRuntime runtime;
+        give_signals_a_stack();
         std::unique_lock lock(mutex_);
         for (;;) {
           changed_.wait(lock, [this] { return stop_ || work_ != nullptr; });

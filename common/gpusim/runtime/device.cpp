@@ -21,7 +21,9 @@
 #include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/device_members.hpp"
+#include "gpusim/runtime/ending.hpp"
 #include "gpusim/runtime/host_memory.hpp"
+#include "gpusim/runtime/kernel_table.hpp"
 #include "gpusim/runtime/local_reads.hpp"
 #include "gpusim/runtime/matrix.hpp"
 #include "gpusim/runtime/published.hpp"
@@ -110,6 +112,7 @@ class Pool {
 
   void work(std::size_t thread) {
     const HostRuntime runtime;
+    give_signals_a_stack();
     std::unique_ptr<BlockRunner> runner;
     std::unique_ptr<Cluster> cluster;
     std::uint64_t seen = 0;
@@ -465,13 +468,16 @@ std::size_t run(const Launch& launch) {
     throw std::runtime_error(
         "gpusim: the executable is stripped of the symbols that identify shared variables");
   }
+  Session& session = Session::instance();
   static Pool pool;
-  Session::instance().count_launch(Streams::instance().is_beside_transfer());
+  session.count_launch(Streams::instance().is_beside_transfer());
   if (record::Recorder* recorder = record::Recorder::instance()) {
     recorder->write_at_exit();
     recorder->begin_launch();
   }
+  KernelTable table;
   const std::size_t static_bytes = pool.run(launch);
+  table.end(launch, static_bytes);
   if (static_bytes > kMostStaticShared) {
     const auto entry = reinterpret_cast<std::uintptr_t>(launch.kernel) + 1;
     const std::vector<std::string> names = functions_around({entry})[entry];

@@ -2,6 +2,7 @@
 /// The functions that code compiled with -fsanitize=thread calls before each memory access. Linked instead of
 /// libtsan. Host code in the same source file calls them too; then there is no current runner.
 
+#include <cerrno>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -164,6 +165,16 @@ void __sanitizer_cov_trace_pc() {
   const std::string what = gpusim::describe(array);
   std::fprintf(stderr, "%s:%u: error: invalid index %lld: %s\n", array.file, array.line,
                static_cast<long long>(value), what.c_str());
+  std::abort();
+}
+
+// assert() in a kernel ends the thread, not the program.
+[[noreturn]] void __assert_fail(const char* condition, const char* file, unsigned line,
+                                const char* function) noexcept {
+  if (current_runner != nullptr) current_runner->fail_assertion(condition, GPUSIM_CALLER);
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s: %s:%u: %s: Assertion `%s' failed.\n", program_invocation_short_name, file, line,
+               function, condition);
   std::abort();
 }
 

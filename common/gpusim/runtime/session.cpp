@@ -1,16 +1,17 @@
 #include "gpusim/runtime/session.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <sstream>
 #include <utility>
 
 #include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/debugging.hpp"
+#include "gpusim/runtime/ending.hpp"
+#include "gpusim/runtime/kernel_table.hpp"
 #include "gpusim/runtime/skipped_barrier.hpp"
 #include "gpusim/runtime/streams.hpp"
 #include "gpusim/runtime/symbols.hpp"
@@ -57,17 +58,20 @@ Session& Session::instance() {
 }
 
 Session::Session() {
-  std::atexit([] {
+  at_end([] {
     const Report report = instance().take();
+    const bool is_told = write_kernel_table(report);
     if (report.defects.empty()) return;
     SkippedBarrier::instance().complain();
     std::cout.flush();
-    std::fputs(format_defects(report).c_str(), stderr);
-    if (!is_debugging())
+    if (!is_told) std::fputs(format_defects(report).c_str(), stderr);
+    if (!is_told && !is_debugging())
       std::fprintf(stderr, "%sTo stop there in gdb: set GPUSIM_DEBUG=1, and break at gpusim_defect\n",
                    kMargin);
+    if (ending_signal() != 0)
+      std::fprintf(stderr, "%sThe program was ended by a signal: %s\n", kMargin, strsignal(ending_signal()));
     std::fflush(nullptr);
-    _exit(1);
+    end_process(1);
   });
 }
 
@@ -248,8 +252,22 @@ bool Session::account(AccessKind kind, std::uintptr_t address, std::size_t bytes
   return true;
 }
 
-Report Session::take() {
+Report Session::counters() {
   const std::lock_guard lock(mutex_);
+  Report copy;
+  copy.tensors = report_.tensors;
+  copy.shared = report_.shared;
+  copy.ops = report_.ops;
+  return copy;
+}
+
+Report Session::take() {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (!is_ending_in_child()) {
+    lock.lock();
+  } else if (BlockRunner* const runner = std::exchange(current_runner, nullptr)) {  // it has ended in a kernel
+    findings_.merge(runner->tally.findings);
+  }
   Report report = std::exchange(report_, {});
   if (!findings_.empty()) {
     for (Defect& defect : findings_.describe()) report.defects.push_back(std::move(defect));

@@ -33,7 +33,7 @@
 #ifdef __clang__
 #define __shared__ __attribute__((aligned(128))) thread_local
 #else
-#define __shared__ __attribute__((aligned(128))) constinit thread_local
+#define __shared__ __attribute__((aligned(128))) __constinit thread_local
 #endif
 
 #ifdef __clang__
@@ -89,17 +89,22 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 block, v
   (std::index_sequence_for<Params...>());
 }
 
-template <class T>
-cudaError_t cudaMemcpyToSymbol(T& symbol, const void* from, std::size_t bytes, std::size_t offset = 0,
-                               cudaMemcpyKind = cudaMemcpyHostToDevice) {
-  if (offset + bytes > sizeof(T)) return cudaErrorInvalidSymbol;
-  __builtin_memcpy(reinterpret_cast<char*>(&symbol) + offset, from, bytes);
-  return cudaSuccess;
+namespace gpusim::device {
+
+/// `<<<grid, block, dynamic_shared_bytes, stream>>>`: the configuration of the kernel that is called next.
+void push_launch(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes = 0, cudaStream_t stream = nullptr);
+/// Takes it back. Ends the program if there is none: a kernel has been called like a function.
+cudaLaunchConfig_t pop_launch(const void* kernel);
+
+/// Whether the host has called the kernel that asks, and not a thread of the device, which has a block.
+GPUSIM_INLINE bool is_on_host() { return __builtin_expect(::blockDim.x == 0, 0); }
+
+/// What a kernel does that the host calls: it launches itself.
+template <class... Params, class... Args>
+__attribute__((noinline)) GPUSIM_WITHOUT_HOOKS void enter_kernel(void (*kernel)(Params...),
+                                                                 Args... arguments) {
+  const cudaLaunchConfig_t config = pop_launch(reinterpret_cast<const void*>(kernel));
+  cudaLaunchKernelEx(&config, kernel, std::move(arguments)...);
 }
-template <class T>
-cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, std::size_t bytes, std::size_t offset = 0,
-                                 cudaMemcpyKind = cudaMemcpyDeviceToHost) {
-  if (offset + bytes > sizeof(T)) return cudaErrorInvalidSymbol;
-  __builtin_memcpy(to, reinterpret_cast<const char*>(&symbol) + offset, bytes);
-  return cudaSuccess;
-}
+
+}  // namespace gpusim::device
