@@ -271,11 +271,11 @@ class Rewriter {
     }
     const std::vector<Parameter> own = parameters(open, close, "gpusim_p");
     const std::string arguments = joined(own, "", "");
-    edits_.insert(
-        at(body).end(),
-        " if (::gpusim::device::is_on_host()) { ::gpusim::device::enter_kernel(static_cast<void (*)(" +
-            joined(own, "decltype(", ")") + ")>(" + full_name + ")" + (arguments.empty() ? "" : ", ") +
-            arguments + "); return; }");
+    const std::string pointer =
+        "static_cast<void (*)(" + joined(own, "decltype(", ")") + ")>(" + full_name + ")";
+    edits_.insert(at(body).end(), " if (::gpusim::device::is_on_host()) { if (!::gpusim::device::is_asked(" +
+                                      pointer + ")) ::gpusim::device::enter_kernel(" + pointer +
+                                      (arguments.empty() ? "" : ", ") + arguments + "); return; }");
   }
 
   static std::string joined(const std::vector<Parameter>& parameters, const std::string& before,
@@ -408,9 +408,9 @@ class Rewriter {
   std::set<std::string> symbols_;  ///< theirs, as g++ mangles them
   bool has_asm_ = false;
   std::vector<std::string> errors_;
-  std::size_t scanned_ = 0;        ///< of the tokens, by open_scopes()
-  std::vector<Scope> scopes_;      ///< those that are open there
-  std::size_t last_linkage_ = 0;   ///< the declaration that was made extern "C++"
+  std::size_t scanned_ = 0;       ///< of the tokens, by open_scopes()
+  std::vector<Scope> scopes_;     ///< those that are open there
+  std::size_t last_linkage_ = 0;  ///< the declaration that was made extern "C++"
 };
 
 }  // namespace

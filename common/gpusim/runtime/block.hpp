@@ -63,6 +63,8 @@ struct Tally {
   std::vector<GlobalCounters> allocations;  ///< by index in the arena
   SharedCounters shared;
   OpCounters ops;
+  bool has_lost_block = false;  ///< a block was given up: what it should have written may be read later
+  std::int64_t muted = 0;       ///< uninitialized reads that may follow from that
   BlockCounts blocks;  ///< if is_profiling()
   Findings findings;
   std::map<std::uintptr_t, std::int64_t> early_waits;  ///< over-waited groups, by the wait
@@ -101,14 +103,15 @@ class BlockRunner {
   /// the thread ends.
   template <AccessKind kKind, std::size_t kSize>
   [[gnu::always_inline]] void access(const void* pointer, const void* pc) {
+    constexpr std::size_t kStored = kKind == AccessKind::kWrite ? kSize : 0;
     const auto address = reinterpret_cast<std::uintptr_t>(pointer);
     if (address - shared_base_ < shared_bytes_) {
       const InstructionKey key = InstructionKey::make(pc, kSize, kKind, Space::kShared);
-      if (passes_shared<kKind, kSize>(address) && log_.follow(key, iteration_, address)) [[likely]]
+      if (passes_shared<kKind, kSize>(address) && log_.follow<kStored>(key, iteration_, address)) [[likely]]
         return;
     } else if (address - arena_base_ < arena_bytes_) {
       const InstructionKey key = InstructionKey::make(pc, kSize, kKind, Space::kGlobal);
-      if (passes_global<kKind, kSize>(address) && log_.follow(key, iteration_, address)) [[likely]]
+      if (passes_global<kKind, kSize>(address) && log_.follow<kStored>(key, iteration_, address)) [[likely]]
         return;
     } else if (is_own_local(address)) [[likely]] {
       if (register_time_ != 0) [[unlikely]]
@@ -149,7 +152,6 @@ class BlockRunner {
   /// Whether it is in a local variable of the thread that runs.
   bool is_own_local(std::uintptr_t address) const { return address - own_stack_ < kStackStride; }
   int lane() const { return current_->linear % kWarpSize; }
-  std::uint32_t active_lanes() const { return lanes_in_turn_; }
 
   int sync_threads(int value, const void* pc);
   void thread_fence(const void* pc);
@@ -315,6 +317,7 @@ class BlockRunner {
     bool only_tests = false;         ///< kMbarrier: it goes on even if the phase is not complete
     bool tries = false;              ///< kMbarrier: it goes on if no thread can do anything else
     bool passed = false;             ///< kMbarrier: the phase was complete
+    int reads_outside = 0;           ///< that it has made: what it does with their values is not reported
     std::uint32_t fence_epoch = 0;   ///< in which it has executed its latest __threadfence()
     const void* fence_pc = nullptr;  ///< of its latest __threadfence(), as far as the log has been processed
     LoopTracker loops;
@@ -388,6 +391,7 @@ class BlockRunner {
   void finish_block();
   bool run_warp(int warp);
   void resolve_warp(int warp);
+  bool release_active(int warp);
   void keep_places(int warp);
   bool release_barrier();
   void abandon();
@@ -486,6 +490,8 @@ class BlockRunner {
   void count_shared(const WarpAccess& access, const Pattern& pattern);
   Actor actor_of(InstructionKey key, int warp);
   std::uint32_t first_block() const;  ///< the number of the launch's first one
+  void compare_stores(const WarpAccess& access, std::uint32_t lanes, int warp);
+  bool is_of_same_instruction(std::uintptr_t address, const Actor& actor, const Rival& rival) const;
   void find_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor);
   void use_global(InstructionKey key, std::uintptr_t address, std::size_t size, std::uint32_t lanes,
                   const Actor& actor);
@@ -553,8 +559,11 @@ class BlockRunner {
   }
 
   // block_access.cpp
-  void check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
-  void check_shared(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
+  /// Both return false if there is nothing to be counted: the thread reads out of bounds.
+  bool check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
+  bool check_shared(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
+  bool may_follow(Space space, std::uintptr_t address) const;
+  void read_outside(Space space, std::uintptr_t address, std::size_t size, const void* pc);
   void access_local(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc);
   void access_elsewhere(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
                         bool aligned);
@@ -720,6 +729,7 @@ class BlockRunner {
   int thread_count_ = 0, warp_count_ = 0, live_ = 0;
   std::uint32_t epoch_ = 0, block_epoch_ = 0;
   bool trapped_ = false;
+  bool follows_lost_block_ = false;  ///< a block of an earlier launch was given up
   bool in_fiber_ = false;  ///< a thread runs
   bool yields_ = false;    ///< a warp has had a long turn: it may be waiting for something that others write
   int idle_rounds_ = 0;    ///< full logs since the last synchronisation
@@ -736,6 +746,9 @@ class BlockRunner {
   std::uint64_t iteration_ = 0;  ///< of current_, by its LoopTracker
   std::uint32_t register_time_ = 0;  ///< of current_: see RegisterUses; 0 before its first wgmma_fence()
   AccessLog log_{!debugging_};
+  /// For a debugger: by address, in which iteration of the loops around it the latest store has been made.
+  std::unordered_map<std::uintptr_t, std::uint64_t> latest_stores_;
+  int first_lane_in_turn_ = 0;  ///< of the lanes whose accesses are in the log
   PatternCache patterns_;
 
   // Shared memory: the TLS block of this CPU thread.

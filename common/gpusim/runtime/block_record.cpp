@@ -270,6 +270,7 @@ void BlockRunner::record_warp_op(int warp, const Thread& leader, std::uint32_t l
       }
       return;
     }
+    case WarpOp::kActive:
     case WarpOp::kClusterArrive:
     case WarpOp::kClusterArriveRelaxed:
     case WarpOp::kClusterWait:

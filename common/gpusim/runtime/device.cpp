@@ -267,7 +267,11 @@ void resolve_reduce(void* const* lanes) {
 }  // namespace
 
 int lane() { return current_runner->lane(); }
-unsigned active_lanes() { return current_runner->active_lanes(); }
+unsigned active_lanes() {
+  unsigned mask = 0;
+  current_runner->warp_rendezvous(1u << lane(), WarpOp::kActive, &mask, nullptr, GPUSIM_CALLER);
+  return mask;
+}
 bool is_shared(const void* address) { return current_runner->is_shared(address); }
 void depend_on_kernel_before() {
   current_runner->require(90, "griddepcontrol.wait", GPUSIM_CALLER);
