@@ -116,7 +116,7 @@ void BlockRunner::begin_block(std::uint64_t linear, std::uint32_t number) {
   ::blockIdx = {block.x, block.y, block.z};
   block_epoch_ = ++epoch_;
   trapped_ = false;
-  idle_rounds_ = 0;
+  idle_rounds_ = fruitless_tries_ = 0;
   waits_ = 0;
   operations_.clear();
   arrived_.clear();

@@ -56,6 +56,7 @@ extern __thread gpusim::device::Index gridDim;
 namespace gpusim {
 
 class Cluster;
+class ResidentGrid;
 
 /// The counts and findings of one CPU thread.
 struct Tally {
@@ -184,6 +185,14 @@ class BlockRunner {
   void copy_commit(const void* pc);
   void copy_wait(int pending, const void* pc);
   void declare_members(const DeclaredObject& object);
+  /// See device_groups.hpp.
+  void sync_grid(const void* pc);
+  bool is_cooperative() const { return launch_->cooperative; }
+  bool has_cluster() const { return cluster_ != nullptr; }
+  device::Index cluster_dim() const {
+    return has_cluster() ? launch_->cluster : device::Index{1, 1, 1};
+  }
+  int rank_of_shared(const void* address) const;
   int cluster_rank(const void* pc);
   void cluster_arrive(bool relaxed, const void* pc);
   void cluster_wait(const void* pc);
@@ -196,6 +205,17 @@ class BlockRunner {
   // Compute capability 9.0: see device_hopper.hpp.
   std::uint32_t shared_address(const void* pointer);
   void* shared_pointer(std::uint32_t address) const;
+  /// See device_ptx.hpp.
+  void* pointer_of_window(std::uint32_t address);
+  std::uint32_t window_address(const void* pointer);
+  std::uint64_t number_in_grid() const { return linear_; }
+  std::uint32_t dynamic_shared_bytes() const { return std::uint32_t(launch_->dynamic_shared_bytes); }
+  void mbarrier_expect(const void* barrier, int bytes, const void* pc);
+  int mbarrier_parity(const void* barrier);
+  bool mbarrier_try_wait(const void* barrier, int parity, bool of_cluster, const void* pc);
+  void let_waits_cover_registers() { waits_cover_registers_ = true; }
+  const std::uint32_t* copy_of_operand(const std::uint32_t* const* registers);
+  [[noreturn]] void refuse(const char* why, const void* pc);
   void mbarrier_init(const void* barrier, int arrivals, const void* pc);
   void mbarrier_arrive(const void* barrier, int bytes, const void* pc);
   /// @param of_cluster  acquires what other blocks have released, not only what its own has
@@ -257,12 +277,14 @@ class BlockRunner {
 
  private:
   friend class Cluster;
+  friend class ResidentGrid;
 
   enum class State : std::uint8_t {
     kReady,
     kWarpSync,
     kBlockSync,
     kClusterSync,
+    kGridSync,
     kMbarrier,
     kNamedBarrier,
     kDone
@@ -281,7 +303,7 @@ class BlockRunner {
     int linear = 0;
     State state = State::kDone;
     const void* sync_pc = nullptr;
-    unsigned mask = 0;  ///< kBlockSync, kClusterSync: 0
+    unsigned mask = 0;  ///< kBlockSync, kClusterSync, kGridSync: 0
     // kWarpSync
     device::WarpOp op = device::WarpOp::kSync;
     void* operand = nullptr;
@@ -293,6 +315,7 @@ class BlockRunner {
     bool arrived = false;            ///< kMbarrier, kNamedBarrier: the scheduler has seen this thread there
     bool of_cluster = false;         ///< kMbarrier: the scope of the wait
     bool only_tests = false;         ///< kMbarrier: it goes on even if the phase is not complete
+    bool tries = false;              ///< kMbarrier: it goes on if no thread can do anything else
     bool passed = false;             ///< kMbarrier: the phase was complete
     int reads_outside = 0;           ///< that it has made: what it does with their values is not reported
     std::uint32_t fence_epoch = 0;   ///< in which it has executed its latest __threadfence()
@@ -403,6 +426,7 @@ class BlockRunner {
   void count_operation(Operation::Kind kind, std::int64_t lanes, int warp);
   void passed_warp_barrier(int warp, std::uint32_t lanes, bool everyone);
   void passed_block_barrier();
+  void pass_grid_barrier(std::uint32_t number);
   void release(int thread, Clock& clock, bool relaxed = false);
   void acquire(int thread, const Clock& clock);
   std::uint32_t known(int thread, int other) const;
@@ -429,7 +453,8 @@ class BlockRunner {
 
   // block_barriers.cpp
   void settle_waits(int warp);
-  void come_to_mbarrier(const void* barrier, int parity, bool of_cluster, bool only_tests, const void* pc);
+  void come_to_mbarrier(const void* barrier, int parity, bool of_cluster, bool only_tests, bool tries, const void* pc);
+  bool end_tries();
   void settle_mbarrier(Thread& thread);
   void check_mbarrier(std::uintptr_t address, const void* pc);
   void check_named_barrier(int id, int threads, const void* pc);
@@ -697,6 +722,9 @@ class BlockRunner {
   // The block that runs.
   std::uint64_t linear_ = 0;
   std::uint32_t number_ = 0;
+  int fruitless_tries_ = 0;             ///< rounds in which the block went on only because tries were in vain
+  bool waits_cover_registers_ = false;  ///< waits for products name no registers: those of inline PTX
+  std::vector<std::array<std::uint32_t, 4>> operand_copies_;  ///< by thread: see copy_of_operand()
   Dim3 block_dim_, grid_dim_;
   int thread_count_ = 0, warp_count_ = 0, live_ = 0;
   std::uint32_t epoch_ = 0, block_epoch_ = 0;

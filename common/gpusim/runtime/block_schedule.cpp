@@ -36,7 +36,7 @@ void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t
   while (live_ > 0) {
     const bool progress = run_warps();
     if (trapped_) return abandon();
-    if (live_ > 0 && !progress) {
+    if (live_ > 0 && !progress && !end_tries()) {
       report_divergence();
       return abandon();
     }

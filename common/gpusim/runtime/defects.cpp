@@ -100,8 +100,13 @@ std::string describe_race_of_operations(const FindingKey& key, const Example& e,
     return std::string(verb(kind)) + " access by " +
            (routine.empty() ? "a kernel at " + line_of(pc).text : routine + "()");
   };
-  return "Race reported between " + side(key.rival_access, key.rival_pc, e.rival_routine) + " and " +
-         side(key.access, key.pc, e.routine) + "\n    global memory, " + e.place +
+  const std::string first = "Race reported between " + side(key.rival_access, key.rival_pc, e.rival_routine) + " and ";
+  if (e.on_host) {
+    return first + verb(key.access) + " access by the host at " + line_of(key.pc).text + "\n    managed memory, " + e.place +
+           ": the host does not wait for the " + (e.rival_routine.empty() ? "kernel" : "copy") +
+           ": no cudaDeviceSynchronize() between the two";
+  }
+  return first + side(key.access, key.pc, e.routine) + "\n    global memory, " + e.place +
          (reason.empty() ? ": they are in two streams, and neither waits for an event of the other"
                          : ": " + reason);
 }

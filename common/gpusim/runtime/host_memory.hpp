@@ -17,6 +17,11 @@ void unpin(const void* pointer);
 /// Whether all of [address, address + bytes) is in such memory.
 bool is_pinned(std::uintptr_t address, std::size_t bytes);
 
+/// cudaMallocManaged() and cudaFree(): memory of the device that the host may use as well.
+void manage(void* pointer, std::size_t bytes);
+void unmanage(const void* pointer);
+bool is_managed(std::uintptr_t address);
+
 /// Whether a `__device__` or `__constant__` variable is at an address.
 bool is_device_variable(std::uintptr_t address);
 /// Whether a constant of the program is at an address: bytes that nobody can write.
@@ -43,7 +48,7 @@ class HostRuntime {
 };
 
 /// Host code is about to use an address of the device's memory. Ends the program, unless it is the runtime
-/// that does that.
+/// that does that, or the memory is managed.
 void host_access(std::uintptr_t address, AccessKind kind, const void* pc);
 
 /// Host code is about to use an address.

@@ -12,6 +12,7 @@
 #include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/debugging.hpp"
 #include "gpusim/runtime/ending.hpp"
+#include "gpusim/runtime/kernel_table.hpp"
 #include "gpusim/runtime/skipped_barrier.hpp"
 #include "gpusim/runtime/streams.hpp"
 #include "gpusim/runtime/symbols.hpp"
@@ -61,12 +62,13 @@ Session& Session::instance() {
 Session::Session() {
   at_end([] {
     const Report report = instance().take();
+    const bool is_told = write_kernel_table(report);
     if (report.defects.empty() && report.notes.empty()) return;
     SkippedBarrier::instance().complain();
     std::cout.flush();
-    std::fputs(format_defects(report).c_str(), stderr);
+    if (!is_told) std::fputs(format_defects(report).c_str(), stderr);
     if (report.defects.empty()) return;
-    if (!is_debugging())
+    if (!is_told && !is_debugging())
       std::fprintf(stderr, "%sTo stop there in gdb: set GPUSIM_DEBUG=1, and break at gpusim_defect\n",
                    kMargin);
     if (ending_signal() != 0)
@@ -292,6 +294,15 @@ void use_found_names(Report& report) {
 }
 
 }  // namespace
+
+Report Session::counters() {
+  const std::lock_guard lock(mutex_);
+  Report copy;
+  copy.tensors = report_.tensors;
+  copy.shared = report_.shared;
+  copy.ops = report_.ops;
+  return copy;
+}
 
 Report Session::take() {
   std::unique_lock lock(mutex_, std::defer_lock);

@@ -44,6 +44,8 @@ class Session {
   void add(DefectKind kind, const std::string& message);
   /// An access by the host on behalf of a kernel. @return false if it is outside an allocation
   bool account(AccessKind kind, std::uintptr_t address, std::size_t bytes, const std::string& routine);
+  /// What take() would return, without the defects.
+  Report counters();
   Report take();
   /// Whether a block was given up in a launch since the last report.
   bool has_lost_block() const { return has_lost_block_; }

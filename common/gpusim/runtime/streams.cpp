@@ -29,7 +29,11 @@ void Streams::create(const void* stream, bool blocking) {
   numbers_[stream] = streams_.size();
   streams_.push_back({.times = {}, .blocking = blocking});
   constexpr std::size_t kDefaultAndOne = 2;
-  if (several_ || numbers_.size() <= kDefaultAndOne) return;
+  if (numbers_.size() > kDefaultAndOne) watch();
+}
+
+void Streams::watch() {
+  if (several_) return;
   const std::size_t words = Arena::instance().size() / 4;
   if (!writers_) writers_ = Reserved<LastUse>(words);
   if (!readers_) readers_ = Reserved<LastUse>(words);
@@ -113,6 +117,34 @@ void Streams::use(std::uintptr_t offset, std::size_t bytes, Use use, std::uint16
     const std::uint64_t reader = readers_[word].load(std::memory_order_relaxed);
     if (reader != 0 && !is_over(reader)) report(4 * word, Use::kRead, reader, use, mine);
     writers_[word].store(mine, std::memory_order_relaxed);
+  }
+}
+
+void Streams::use_on_host(std::uintptr_t offset, AccessKind kind, const void* pc) {
+  if (!several_) return;
+  const auto waited = [this](std::uint64_t last) {
+    const Operation& operation = operations_[last >> 32];
+    return operation.stream < host_.size() && operation.time <= host_[operation.stream];
+  };
+  const std::uint64_t writer = writers_[offset / 4].load(std::memory_order_relaxed);
+  const std::uint64_t reader = kind == AccessKind::kRead ? 0 : readers_[offset / 4].load(std::memory_order_relaxed);
+  for (const std::uint64_t other : {writer, reader}) {
+    if (other == 0 || waited(other)) continue;
+    const Arena& arena = Arena::instance();
+    const std::string& routine = operations_[other >> 32].routine;
+    Session::instance().add({.kind = DefectKind::kRace,
+                             .pc = reinterpret_cast<std::uintptr_t>(pc),
+                             .rival_pc = routine.empty() ? pc_of_site(std::uint16_t(other)) : 0,
+                             .access = kind,
+                             .rival_access = other == writer ? AccessKind::kWrite : AccessKind::kRead,
+                             .space = Space::kGlobal,
+                             .bytes = 4},
+                            {.block = offset / 4,
+                             .address = arena.base() + offset,
+                             .place = arena.place_of(arena.base() + offset),
+                             .of_operations = true,
+                             .on_host = true,
+                             .rival_routine = routine});
   }
 }
 

@@ -13,13 +13,13 @@ struct alignas(2) __nv_bfloat16 {
   GPUSIM_INLINE __nv_bfloat16(float value) : __nv_bfloat16(double(value)) {}
   GPUSIM_INLINE __nv_bfloat16(double value)
       : bits_(gpusim::float16::narrow<gpusim::float16::BFloat16>(value)) {}
-  template <std::integral T>
+  template <gpusim::Integral T>
   GPUSIM_INLINE __nv_bfloat16(T value) : __nv_bfloat16(gpusim::float16::from_integer(value)) {}
   GPUSIM_INLINE explicit __nv_bfloat16(__half value) : __nv_bfloat16(float(value)) {}
 
   GPUSIM_INLINE operator float() const { return gpusim::float16::BFloat16::widen(bits_); }
   GPUSIM_INLINE operator bool() const { return (bits_ & 0x7fff) != 0; }
-  template <std::integral T>
+  template <gpusim::Integral T>
   GPUSIM_INLINE operator T() const {
     return gpusim::float16::to_integer<T>(float(*this));
   }

@@ -10,10 +10,10 @@
 #pragma once
 
 #include <cmath>
-#include <concepts>
 #include <cstdint>
 #include <limits>
 
+#include "gpusim_bits.h"
 #include "vector_types.h"
 
 /// The operations that the 16-bit formats share: plain functions on bit patterns.
@@ -94,7 +94,7 @@ GPUSIM_INLINE std::uint16_t fused_multiply_add(double a, double b, double c) {
 
 /// An integer as a double that rounds to 16 bits as the integer does: beyond 2^53, one bit represents all
 /// that a double cannot hold.
-template <std::integral T>
+template <gpusim::Integral T>
 GPUSIM_INLINE double from_integer(T value) {
   if constexpr (sizeof(T) < 8) {
     return double(value);
@@ -110,7 +110,7 @@ GPUSIM_INLINE double from_integer(T value) {
 }
 
 /// Towards zero; values out of range become the nearest integer of the type. NaN is 0, or 2^63 in 64 bits.
-template <std::integral T>
+template <gpusim::Integral T>
 GPUSIM_INLINE T to_integer(float value) {
   constexpr T kMin = std::numeric_limits<T>::min();
   constexpr T kMax = std::numeric_limits<T>::max();
@@ -175,7 +175,7 @@ struct alignas(2) __half {
   __half() = default;
   GPUSIM_INLINE __half(float value) : __half(double(value)) {}
   GPUSIM_INLINE __half(double value) : bits_(gpusim::float16::narrow<gpusim::float16::Binary16>(value)) {}
-  template <std::integral T>
+  template <gpusim::Integral T>
   GPUSIM_INLINE __half(T value) : __half(gpusim::float16::from_integer(value)) {}
   explicit __half(__nv_bfloat16 value);  // in cuda_bf16.h
   GPUSIM_INLINE __half(const __half_raw& raw) : bits_(raw.x) {}
@@ -183,7 +183,7 @@ struct alignas(2) __half {
 
   GPUSIM_INLINE operator float() const { return gpusim::float16::Binary16::widen(bits_); }
   GPUSIM_INLINE operator bool() const { return (bits_ & 0x7fff) != 0; }
-  template <std::integral T>
+  template <gpusim::Integral T>
   GPUSIM_INLINE operator T() const {
     return gpusim::float16::to_integer<T>(float(*this));
   }

@@ -2,12 +2,12 @@
 /// The built-in functions and variables of CUDA C++, for code inside kernels.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
 #include "gpusim/runtime/device.hpp"
+#include "gpusim_bits.h"
 #include "math_functions.h"
 #include "vector_types.h"
 
@@ -131,13 +131,16 @@ template <std::size_t kBytes>
 using Bits = std::conditional_t<kBytes == 2, std::uint16_t,
                                 std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>;
 
-/// *address = op(*address, operand), for any type of 2, 4 or 8 bytes.
+/// *address = op(*address, operand), for any type of 2, 4 or 8 bytes. Op is a lambda without captures, which only C++20
+/// can construct by name.
 template <class T, class Op>
 GPUSIM_INLINE T atomic(T* address, T operand, Op) {
   using B = Bits<sizeof(T)>;
-  return std::bit_cast<T>(atomic_update(
-      reinterpret_cast<B*>(address), std::bit_cast<B>(operand),
-      [](B a, B b) { return std::bit_cast<B>(T(Op{}(std::bit_cast<T>(a), std::bit_cast<T>(b)))); }));
+  return gpusim::bit_cast<T>(
+      atomic_update(reinterpret_cast<B*>(address), gpusim::bit_cast<B>(operand), [](B a, B b) {
+        return gpusim::bit_cast<B>(
+            T(gpusim::bit_cast<Op>(char(0))(gpusim::bit_cast<T>(a), gpusim::bit_cast<T>(b))));
+      }));
 }
 
 }  // namespace gpusim::device
@@ -183,7 +186,7 @@ GPUSIM_ATOMIC(Exch, float, ((void)old, value))
 /// promise.
 template <class T>
 requires requires { typename T::gpusim_float16; }
-GPUSIM_INLINE T atomicAdd(T* address, std::type_identity_t<T> operand) {
+GPUSIM_INLINE T atomicAdd(T* address, gpusim::type_identity_t<T> operand) {
   return gpusim::device::atomic(address, operand, [](T old, T value) { return old + value; });
 }
 
@@ -199,8 +202,8 @@ GPUSIM_INLINE float4 atomicAdd(float4* address, float4 operand) {
 template <class T>
 GPUSIM_INLINE T atomicCAS(T* address, T expected, T desired) {
   using B = gpusim::device::Bits<sizeof(T)>;
-  return std::bit_cast<T>(gpusim::device::atomic_cas(reinterpret_cast<B*>(address),
-                                                     std::bit_cast<B>(expected), std::bit_cast<B>(desired)));
+  return gpusim::bit_cast<T>(gpusim::device::atomic_cas(
+      reinterpret_cast<B*>(address), gpusim::bit_cast<B>(expected), gpusim::bit_cast<B>(desired)));
 }
 template <class T>
 GPUSIM_INLINE T atomicCAS_block(T* address, T expected, T desired) {
@@ -241,7 +244,7 @@ GPUSIM_STORE(__stwt)
 /// What the compiler makes an assignment of is counted like one. Everything else goes byte by byte, as nvcc
 /// compiles it.
 GPUSIM_INLINE void* gpusim_memcpy(void* to, const void* from, std::size_t bytes) {
-  if (__builtin_constant_p(bytes) && bytes <= 16 && std::has_single_bit(bytes)) {
+  if (__builtin_constant_p(bytes) && bytes <= 16 && (bytes & (bytes - 1)) == 0) {
     return __builtin_memcpy(to, from, bytes);
   }
   gpusim::device::copy_bytes(to, from, bytes);
