@@ -161,6 +161,8 @@ def parse(words: list[str]) -> Request:
             _, value = _value_of(word, known, rest)
             if (meaning := WITH_VALUE[known]) is not None:
                 _apply(request, meaning, value)
+        elif word.lstrip("-") == "expt-relaxed-constexpr":
+            request.compiler.append("-DGPUSIM_RELAXED_CONSTEXPR")
         elif re.fullmatch(IGNORED, word) or word.startswith("-Wno"):
             pass
         elif word in ("-c", "-E", "-ptx", "-cubin", "-fatbin", "-lib", "-shared"):
