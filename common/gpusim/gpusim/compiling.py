@@ -1,4 +1,4 @@
-"""Builds a program: compiles its sources as gpusim_kernels() of CMake does, and links them with the simulator."""
+"""Builds a program: compiles its sources as gpusim_kernels() of CMake does, and links them."""
 
 from __future__ import annotations
 
