@@ -42,7 +42,10 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
   warps_[warp].barrier_pc = nullptr;
   if (!warps_[warp].products.tiles.empty()) ++tally.ops.accesses_beside_products;
   if (trace != nullptr) [[unlikely]] {
-    trace->push_back({key.space(), key.kind(), key.size(), access.lanes,
+    const AccessKind kind = key.kind() == AccessKind::kPublish         ? AccessKind::kWrite
+                            : key.kind() == AccessKind::kReadPublished ? AccessKind::kRead
+                                                                       : key.kind();
+    trace->push_back({key.space(), kind, key.size(), access.lanes,
                       access.addresses[std::countr_zero(access.lanes)]});
   }
   const Pattern& pattern = patterns_.of(access);
