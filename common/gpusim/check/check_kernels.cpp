@@ -2,9 +2,9 @@
 /// Runs the compiler on a source with kernels, then refuses an object file whose kernels call what only the
 /// CPU has.
 ///
-///   gpusim_check_kernels [--names] [--cuda] COMPILER ARGUMENT...
+///   gpusim_check_kernels [--names] [--cuda=ARCHITECTURE] COMPILER ARGUMENT...
 ///
-/// --cuda: the source is CUDA C++ as nvcc reads it, with launches in <<< >>>. It is rewritten first (front_end.hpp).
+/// --cuda=900, the value of __CUDA_ARCH__: the source is CUDA C++ as nvcc reads it, with launches in <<< >>>. It is rewritten first (front_end.hpp).
 ///
 /// --names, for g++: also puts the names of the kernels' shared arrays into the object file, for
 /// reports (shared_arrays.hpp).
@@ -38,6 +38,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gpusim/check/device_pass.hpp"
 #include "gpusim/check/front_end.hpp"
 #include "gpusim/check/gpu_functions.hpp"
 #include "gpusim/check/object_file.hpp"
@@ -250,6 +251,16 @@ Advice advice_for(const std::string& mangled) {
   return {action, "declare it __device__ if a kernel may call it"};
 }
 
+std::vector<Finding> without(std::vector<Finding> findings, const std::vector<LineRange>& host_only) {
+  std::erase_if(findings, [&](const Finding& finding) {
+    return std::any_of(host_only.begin(), host_only.end(), [&](const LineRange& range) {
+      return finding.line.file.ends_with(range.file) && finding.line.line >= range.first &&
+             finding.line.line <= range.last;
+    });
+  });
+  return findings;
+}
+
 std::string text_of(const SourceLine& where) {
   std::ifstream file(where.file);
   std::string text;
@@ -359,16 +370,52 @@ bool optimizes(const std::vector<std::string>& words) {
   return level == words.rend() || *level != "-O0";
 }
 
+/// What the front end knows about a source.
+struct Source {
+  std::set<std::string> dynamic_arrays;
+  std::vector<LineRange> host_only;
+};
+
+/// The text after the preprocessor; nothing if that fails. @param file  for it
+std::optional<std::string> preprocessed(std::vector<std::string> words, const std::string& file,
+                                        const std::vector<std::string>& more) {
+  std::replace(words.begin(), words.end(), std::string("-c"), std::string("-E"));
+  *(std::find(words.begin(), words.end(), "-o") + 1) = file;
+  words.insert(words.end(), {"-fpch-preprocess", "-D__CUDACC__", "-D__NVCC__", "-D__CUDACC_VER_MAJOR__=12",
+                             "-D__CUDACC_VER_MINOR__=8", "-D__CUDACC_VER_BUILD__=0"});
+  words.insert(words.end(), more.begin(), more.end());
+  if (run(words) != 0) return std::nullopt;
+  return contents_of(file);
+}
+
 /// Preprocesses and rewrites the source, and makes the command compile the result.
-/// @return  what the front end knows; nothing if the preprocessor has failed
-std::optional<Rewritten> rewrite(std::vector<std::string>& words, const std::string& object) {
+/// @param architecture  __CUDA_ARCH__
+std::optional<Source> rewrite(std::vector<std::string>& words, const std::string& object,
+                              const std::string& architecture) {
   const std::string text = object + ".ii";
-  std::vector<std::string> first = words, second;
-  std::replace(first.begin(), first.end(), std::string("-c"), std::string("-E"));
-  *(std::find(first.begin(), first.end(), "-o") + 1) = text;
-  first.emplace_back("-fpch-preprocess");
-  if (run(first) != 0) return std::nullopt;
-  Rewritten result = rewrite_cuda(contents_of(text));
+  std::vector<std::string> second, more;
+  Source source;
+  Rewritten result;
+  for (bool has_asm = false;; has_asm = true) {  // once more, with what inline PTX becomes
+    std::optional<std::string> host = preprocessed(words, text, more);
+    if (!host) return std::nullopt;
+    if (depends_on_architecture(*host)) {
+      std::vector<std::string> for_device = more;
+      for_device.insert(for_device.end(), {"-D__CUDA_ARCH__=" + architecture, "-w"});
+      if (architecture == "900") for_device.emplace_back("-D__CUDA_ARCH_FEAT_SM90_ALL");
+      const std::optional<std::string> device = preprocessed(words, text, for_device);
+      if (!device) return std::nullopt;
+      Merged merged = merge_passes(*host, *device);
+      host = std::move(merged.text);
+      source.host_only = std::move(merged.host_only);
+    }
+    result = rewrite_cuda(*host);
+    if (!result.has_asm || has_asm) break;
+    more = {"-include", "gpusim_inline_ptx.h"};
+  }
+  for (const std::string& error : result.errors) std::cerr << error << '\n';
+  if (!result.errors.empty()) return std::nullopt;
+  source.dynamic_arrays = std::move(result.dynamic_arrays);
   std::ofstream(text) << result.text;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "-include" || words[i] == "-MF" || words[i] == "-MT" || words[i] == "-MQ") {
@@ -381,14 +428,18 @@ std::optional<Rewritten> rewrite(std::vector<std::string>& words, const std::str
   }
   second.emplace_back("-fpreprocessed");
   words = second;
-  return result;
+  return source;
 }
 
-int compile_and_check(std::vector<std::string> words, bool with_names, bool is_cuda) {
+int compile_and_check(std::vector<std::string> words, bool with_names, const std::string& architecture) {
   const std::string object = object_of(words), dump = object + ".ssa";
   if (!object.empty()) include_runtime(words);
-  if (is_cuda && !object.empty()) {
-    if (!rewrite(words, object)) return 1;
+  const bool is_cuda = !architecture.empty() && !object.empty();
+  Source source;
+  if (is_cuda) {
+    std::optional<Source> known = rewrite(words, object, architecture);
+    if (!known) return 1;
+    source = std::move(*known);
   }
   if (with_names && !object.empty()) words.push_back("-fdump-tree-ssa=" + dump);
   int status = run(words);
@@ -396,7 +447,7 @@ int compile_and_check(std::vector<std::string> words, bool with_names, bool is_c
   const std::string text = with_names && status == 0 ? contents_of(dump) : "";
   const GpuFunctions known = gpu_functions(text);
   if (status == 0) status = report_unknown_sizes(words, dump, known);
-  if (status == 0 && optimizes(words)) status = report(findings_in(object, known));
+  if (status == 0 && optimizes(words)) status = report(without(findings_in(object, known), source.host_only));
   if (with_names) std::remove(dump.c_str());
   if (is_cuda) std::remove((object + ".ii").c_str());
   if (status != 0) {
@@ -417,13 +468,18 @@ int main(int count, char** arguments) {
     if (is_given) words.erase(words.begin());
     return is_given;
   };
-  const bool with_names = take("--names"), is_cuda = take("--cuda");
+  const bool with_names = take("--names");
+  std::string architecture;
+  if (!words.empty() && words[0].starts_with("--cuda=")) {
+    architecture = words[0].substr(7);
+    words.erase(words.begin());
+  }
   if (words.empty()) {
-    std::cerr << "usage: gpusim_check_kernels [--names] [--cuda] COMPILER ARGUMENT...\n";
+    std::cerr << "usage: gpusim_check_kernels [--names] [--cuda=ARCHITECTURE] COMPILER ARGUMENT...\n";
     return 2;
   }
   try {
-    return gpusim::check::compile_and_check(words, with_names, is_cuda);
+    return gpusim::check::compile_and_check(words, with_names, architecture);
   } catch (const std::exception& error) {
     std::cerr << "gpusim_check_kernels: warning: kernels are not checked: " << error.what() << '\n';
     return 0;

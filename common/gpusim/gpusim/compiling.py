@@ -99,7 +99,24 @@ def command_for(source: str, target: Path, request: Request, tools: Toolchain) -
         return [tools.compiler, "-O1", "-g1", *common, *tail]
     implicit = [word for header in IMPLICIT for word in ("-include", header)]
     options = [o for o in tools.options if not (request.fast and is_hook(o))]
-    return [*tools.check, "--cuda", tools.compiler, *options, *common, *implicit, *tail]
+    return [
+        *tools.check,
+        f"--cuda={architecture_of(request)}",
+        tools.compiler,
+        *options,
+        *common,
+        *implicit,
+        *tail,
+    ]
+
+
+# The compute capabilities of runtime/emulated.cpp.
+DEVICES = {"t4": 75, "a100": 80, "rtx3060": 86, "rtx4090": 89, "rtx5090": 120, "h100": 90}
+
+
+def architecture_of(request: Request) -> int:
+    """__CUDA_ARCH__: what -arch says, or else that of the emulated device."""
+    return 10 * (request.arch or DEVICES.get(request.device or "h100", 90))
 
 
 def is_hook(option: str) -> bool:
