@@ -69,7 +69,7 @@ class Rewriter {
     std::string text = edits_.apply(text_);
     for (const std::string& symbol : symbols_)
       text += "__asm__(\".set " + symbol + ", " + std::string(kDynamicSymbol) + "\");\n";
-    return {std::move(text), std::move(dynamic_arrays_)};
+    return {std::move(text), std::move(dynamic_arrays_), has_asm_, std::move(errors_)};
   }
 
  private:
