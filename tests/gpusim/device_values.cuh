@@ -11,6 +11,7 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
+#include <curand_kernel.h>
 
 #define GPUSIM_SIMD_VALUES(V, n)                                                                       \
   V(__vabs##n(u)) V(__vabsss##n(u)) V(__vneg##n(u)) V(__vnegss##n(u)) V(__vadd##n(u, v))                \
@@ -71,6 +72,7 @@
   V(rintf(x)) V(roundf(x)) V(floor(a)) V(round(a)) V(lrintf(x)) V(llroundf(x)) V(copysignf(x, y))       \
   V(nextafterf(x, y)) V(ldexpf(x, int(u & 63) - 32)) V(fmodf(x, y)) V(remainderf(x, y)) V(ilogbf(x))    \
   V(logbf(x)) V(__float_as_int(x)) V(__double2hiint(a)) V(__double2loint(a)) V(__hiloint2double(s, t))  \
+  V(philox(p, q, u & 1023, w & 7)) V(curand_uniform(&state)) V(curand_uniform_double(&state))           \
   V(float(s)) V(float(l)) V(double(p)) V(int(x)) V((unsigned)(y)) V((long long)(a)) V(float(a))         \
   GPUSIM_SIMD_VALUES(V, 2) GPUSIM_SIMD_VALUES(V, 4) GPUSIM_ROUNDED_VALUES(V, rn)                        \
   GPUSIM_ROUNDED_VALUES(V, rz) GPUSIM_ROUNDED_VALUES(V, rd) GPUSIM_ROUNDED_VALUES(V, ru)                \
@@ -85,6 +87,7 @@
   V(tgammaf(x)) V(lgamma(a)) V(hypotf(x, y)) V(rhypot(a, b)) V(norm3df(x, y, z)) V(rnorm3d(a, b, c))    \
   V(norm4d(a, b, c, a)) V(rnorm4df(x, y, z, x)) V(exp10f(x)) V(exp2(a)) V(expm1f(x)) V(log1p(fabs(a)))  \
   V(powf(fabsf(x), y)) V(tanhf(x)) V(sinhf(x)) V(atan2f(x, y)) V(asin(fmin(fabs(a), 1.0))) V(sinf(x))   \
+  V(curand_normal(&state)) V(curand_normal(&state)) V(curand_normal4(&state).z)                        \
   V(hexp(h)) V(hlog2(h)) V(hsqrt(h)) V(hrsqrt(h)) V(hrcp(h)) V(hsin(h)) V(htanh(h)) V(hexp10(h)) V(hexp(e))
 
 namespace gpusim_values {
@@ -133,6 +136,15 @@ inline __device__ unsigned long long bits(__half2 x) {
   return bits(__low2half(x)) | bits(__high2half(x)) << 16;
 }
 
+/// The n-th number of a sequence.
+inline __device__ unsigned philox(unsigned long long seed, unsigned long long subsequence, unsigned long long offset,
+                                  unsigned n) {
+  curandStatePhilox4_32_10_t state;
+  curand_init(seed, subsequence, offset, &state);
+  for (unsigned i = 0; i < n; ++i) curand(&state);
+  return curand(&state);
+}
+
 /// The values of all expressions, one after the other, for each of the arguments.
 template <bool kExact>
 __global__ void compute(Arguments in, unsigned long long* out) {
@@ -146,6 +158,8 @@ __global__ void compute(Arguments in, unsigned long long* out) {
   const __half h = __ushort_as_half(in.h[i]), g = __ushort_as_half(in.h[j]), k = __ushort_as_half(in.h[n]);
   const __half2 hh = __halves2half2(h, g), gg = __halves2half2(g, k), kk = __halves2half2(k, h);
   const __nv_bfloat16 e = __float2bfloat16(x), f = __float2bfloat16(y);
+  curandStatePhilox4_32_10_t state;
+  curand_init(p, q, u & 1023, &state);
   int count = 0;
 #define GPUSIM_VALUE(expression) out[count++ * kArguments + i] = bits(expression);
   if (kExact) {
