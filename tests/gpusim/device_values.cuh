@@ -33,7 +33,7 @@
   V(__ull2double_##how(p)) V(__float2int_##how(x)) V(__float2uint_##how(x)) V(__float2ll_##how(x))      \
   V(__float2ull_##how(x)) V(__double2int_##how(a)) V(__double2uint_##how(a)) V(__double2ll_##how(a))    \
   V(__double2ull_##how(a)) V(__float2half_##how(x)) V(__int2half_##how(s)) V(__uint2half_##how(u))      \
-  V(__short2half_##how(short(s))) V(__ushort2half_##how((unsigned short)(u))) V(__ll2half_##how(l))     \
+  V(__short2half_##how(short(s))) V(__ushort2half_##how(Short(u))) V(__ll2half_##how(l))     \
   V(__ull2half_##how(p)) V(__half2int_##how(h)) V(__half2uint_##how(h)) V(__half2short_##how(h))        \
   V(__half2ushort_##how(h)) V(__half2ll_##how(h)) V(__half2ull_##how(h)) V(__float2bfloat16_##how(x))   \
   V(__int2bfloat16_##how(s)) V(__uint2bfloat16_##how(u)) V(__ll2bfloat16_##how(l))                      \
@@ -73,7 +73,7 @@
   V(nextafterf(x, y)) V(ldexpf(x, int(u & 63) - 32)) V(fmodf(x, y)) V(remainderf(x, y)) V(ilogbf(x))    \
   V(logbf(x)) V(__float_as_int(x)) V(__double2hiint(a)) V(__double2loint(a)) V(__hiloint2double(s, t))  \
   V(philox(p, q, u & 1023, w & 7)) V(curand_uniform(&state)) V(curand_uniform_double(&state))           \
-  V(float(s)) V(float(l)) V(double(p)) V(int(x)) V((unsigned)(y)) V((long long)(a)) V(float(a))         \
+  V(float(s)) V(float(l)) V(double(p)) V(int(x)) V(unsigned(y)) V(Signed(a)) V(float(a))         \
   GPUSIM_SIMD_VALUES(V, 2) GPUSIM_SIMD_VALUES(V, 4) GPUSIM_ROUNDED_VALUES(V, rn)                        \
   GPUSIM_ROUNDED_VALUES(V, rz) GPUSIM_ROUNDED_VALUES(V, rd) GPUSIM_ROUNDED_VALUES(V, ru)                \
   GPUSIM_HALF_VALUES(V)
@@ -93,6 +93,10 @@
 namespace gpusim_values {
 
 constexpr int kArguments = 16;
+
+using Word = unsigned long long;
+using Signed = long long;
+using Short = unsigned short;
 
 struct Arguments {
   unsigned u[kArguments];
@@ -116,19 +120,19 @@ inline __host__ __device__ Arguments arguments() {
            0x57ff, 0xc2cd, 0x0400}};
 }
 
-inline __device__ unsigned long long bits(int x) { return (unsigned long long)(long long)(x); }
-inline __device__ unsigned long long bits(long x) { return (unsigned long long)(x); }
-inline __device__ unsigned long long bits(long long x) { return (unsigned long long)(x); }
+inline __device__ unsigned long long bits(int x) { return Word(x); }
+inline __device__ unsigned long long bits(long x) { return Word(x); }
+inline __device__ unsigned long long bits(long long x) { return Word(x); }
 inline __device__ unsigned long long bits(unsigned x) { return x; }
 inline __device__ unsigned long long bits(unsigned short x) { return x; }
-inline __device__ unsigned long long bits(short x) { return (unsigned long long)(long long)(x); }
-inline __device__ unsigned long long bits(signed char x) { return (unsigned long long)(long long)(x); }
+inline __device__ unsigned long long bits(short x) { return Word(x); }
+inline __device__ unsigned long long bits(signed char x) { return Word(x); }
 inline __device__ unsigned long long bits(unsigned char x) { return x; }
 inline __device__ unsigned long long bits(unsigned long long x) { return x; }
 inline __device__ unsigned long long bits(bool x) { return x ? 1 : 0; }
 inline __device__ unsigned long long bits(float x) { return x != x ? 0x7fffffffu : __float_as_uint(x); }
 inline __device__ unsigned long long bits(double x) {
-  return x != x ? 0x7fffffffffffffffull : (unsigned long long)(__double_as_longlong(x));
+  return x != x ? 0x7fffffffffffffffull : Word(__double_as_longlong(x));
 }
 inline __device__ unsigned long long bits(__half x) { return __half_as_ushort(x); }
 inline __device__ unsigned long long bits(__nv_bfloat16 x) { return __bfloat16_as_ushort(x); }
@@ -152,7 +156,7 @@ __global__ void compute(Arguments in, unsigned long long* out) {
   const unsigned u = in.u[i], v = in.u[j], w = in.u[n];
   const int s = int(u), t = int(v), r = int(w);
   const unsigned long long p = in.p[i], q = in.p[j];
-  const long long l = (long long)(p), m = (long long)(q);
+  const long long l = Signed(p), m = Signed(q);
   const float x = in.x[i], y = in.x[j], z = in.x[n];
   const double a = in.a[i], b = in.a[j], c = in.a[n];
   const __half h = __ushort_as_half(in.h[i]), g = __ushort_as_half(in.h[j]), k = __ushort_as_half(in.h[n]);

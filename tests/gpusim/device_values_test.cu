@@ -57,8 +57,8 @@ TEST(DeviceFunctions, HaveTheBitsOfAGpu) {
 /// The value of an expression, whose type its size tells.
 double number(const std::string& name, unsigned long long bits) {
   const bool is_half = name[0] == 'h' && name[1] != 'y', is_bfloat16 = name == "hexp(e)";
-  if (is_bfloat16) return float(__ushort_as_bfloat16((unsigned short)(bits)));
-  if (is_half) return float(__ushort_as_half((unsigned short)(bits)));
+  if (is_bfloat16) return float(__ushort_as_bfloat16(gpusim_values::Short(bits)));
+  if (is_half) return float(__ushort_as_half(gpusim_values::Short(bits)));
   if (name.find("(a") == name.npos && name.find("abs(a)") == name.npos) {
     float value;
     const auto word = unsigned(bits);
