@@ -80,7 +80,7 @@ TEST(DeviceFunctions, AreCloseToThoseThatAGpuApproximates) {
       if (std::isnan(there) || std::isinf(there)) {
         EXPECT_TRUE(std::isnan(there) ? std::isnan(here) : here == there) << name << " of arguments " << i << ": " << here;
       } else {
-        const double tolerance = name[0] == 'h' && name[1] != 'y' ? 1e-2 : name.find("(a") == name.npos ? 2e-5 : 1e-12;
+        const double tolerance = name[0] == 'h' && name[1] != 'y' ? 1e-2 : name.find("(a") == name.npos ? 2e-5 : 1e-9;
         EXPECT_NEAR(here, there, tolerance * std::fabs(there) + 1e-37) << name << " of arguments " << i;
       }
     }
