@@ -93,7 +93,7 @@ GPUSIM_INLINE double curand_uniform_double(State* state) {
 }
 /// Of Philox, from 32 bits.
 GPUSIM_INLINE double curand_uniform_double(curandStatePhilox4_32_10* state) {
-  return double(curand(state)) * 0x1p-32 + 0x1p-33;
+  return double(curand(state)) * 0x1p-32 + 0x1p-32;
 }
 template <class State>
 GPUSIM_INLINE float2 curand_normal2(State* state) {
