@@ -12,6 +12,7 @@ struct curandStateXORWOW {
   unsigned d, v[5];
   int has_normal, has_normal_double;
   float normal;
+  int unused;  ///< instead of padding, which nothing would write
   double normal_double;
 };
 typedef struct curandStateXORWOW curandStateXORWOW_t;
@@ -50,6 +51,7 @@ GPUSIM_INLINE void curand_init(unsigned long long seed, unsigned long long subse
   state->d = unsigned(gpusim::random::mix(x));
   state->has_normal = state->has_normal_double = 0;
   state->normal = 0.0f;
+  state->unused = 0;
   state->normal_double = 0.0;
   skipahead(offset, state);
 }

@@ -29,7 +29,7 @@ struct curandStatePhilox4_32_10 {
   unsigned used;  ///< of the numbers
   int has_normal, has_normal_double;
   float normal;
-  double normal_double;
+  double normal_double, unused;  ///< the latter instead of padding
 };
 typedef struct curandStatePhilox4_32_10 curandStatePhilox4_32_10_t;
 
