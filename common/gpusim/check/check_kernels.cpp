@@ -393,20 +393,28 @@ std::optional<std::string> preprocessed(std::vector<std::string> words, const st
 std::optional<Source> rewrite(std::vector<std::string>& words, const std::string& object,
                               const std::string& architecture) {
   const std::string text = object + ".ii";
-  std::vector<std::string> second;
-  std::optional<std::string> host = preprocessed(words, text, {});
-  if (!host) return std::nullopt;
+  std::vector<std::string> second, more;
   Source source;
-  if (depends_on_architecture(*host)) {
-    std::vector<std::string> more = {"-D__CUDA_ARCH__=" + architecture, "-w"};
-    if (architecture == "900") more.emplace_back("-D__CUDA_ARCH_FEAT_SM90_ALL");
-    const std::optional<std::string> device = preprocessed(words, text, more);
-    if (!device) return std::nullopt;
-    Merged merged = merge_passes(*host, *device);
-    host = std::move(merged.text);
-    source.host_only = std::move(merged.host_only);
+  Rewritten result;
+  for (bool has_asm = false;; has_asm = true) {  // once more, with what inline PTX becomes
+    std::optional<std::string> host = preprocessed(words, text, more);
+    if (!host) return std::nullopt;
+    if (depends_on_architecture(*host)) {
+      std::vector<std::string> for_device = more;
+      for_device.insert(for_device.end(), {"-D__CUDA_ARCH__=" + architecture, "-w"});
+      if (architecture == "900") for_device.emplace_back("-D__CUDA_ARCH_FEAT_SM90_ALL");
+      const std::optional<std::string> device = preprocessed(words, text, for_device);
+      if (!device) return std::nullopt;
+      Merged merged = merge_passes(*host, *device);
+      host = std::move(merged.text);
+      source.host_only = std::move(merged.host_only);
+    }
+    result = rewrite_cuda(*host);
+    if (!result.has_asm || has_asm) break;
+    more = {"-include", "gpusim_inline_ptx.h"};
   }
-  Rewritten result = rewrite_cuda(*host);
+  for (const std::string& error : result.errors) std::cerr << error << '\n';
+  if (!result.errors.empty()) return std::nullopt;
   source.dynamic_arrays = std::move(result.dynamic_arrays);
   std::ofstream(text) << result.text;
   for (std::size_t i = 0; i < words.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -220,6 +221,8 @@ bool depends_on_architecture(std::string_view preprocessed) {
     at = end + 1;
   }
   return std::any_of(files.begin(), files.end(), [](const std::string& file) {
+    if (!std::filesystem::is_regular_file(file))
+      return false;  // the folder in which the compiler runs is there, too
     std::ifstream in(file);
     const std::string text(std::istreambuf_iterator<char>(in), {});
     return text.find("__CUDA_ARCH__") != text.npos;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpusim/check/inline_ptx.hpp"
 #include "gpusim/check/tokens.hpp"
 
 namespace gpusim::check {
@@ -59,6 +60,8 @@ class Rewriter {
         make_cpp_linkage(i);
       } else if (is_tag(i, "\"constant\"")) {
         make_cpp_linkage(i);
+      } else if (is_any(tokens_[i], {"asm", "__asm", "__asm__"})) {
+        rewrite_asm(i);
       } else if (tokens_[i].is("__constinit")) {
         rewrite_shared(i);
       }
@@ -268,11 +271,11 @@ class Rewriter {
     }
     const std::vector<Parameter> own = parameters(open, close, "gpusim_p");
     const std::string arguments = joined(own, "", "");
-    edits_.insert(
-        at(body).end(),
-        " if (::gpusim::device::is_on_host()) { ::gpusim::device::enter_kernel(static_cast<void (*)(" +
-            joined(own, "decltype(", ")") + ")>(" + full_name + ")" + (arguments.empty() ? "" : ", ") +
-            arguments + "); return; }");
+    const std::string pointer =
+        "static_cast<void (*)(" + joined(own, "decltype(", ")") + ")>(" + full_name + ")";
+    edits_.insert(at(body).end(), " if (::gpusim::device::is_on_host()) { if (!::gpusim::device::is_asked(" +
+                                      pointer + ")) ::gpusim::device::enter_kernel(" + pointer +
+                                      (arguments.empty() ? "" : ", ") + arguments + "); return; }");
   }
 
   static std::string joined(const std::vector<Parameter>& parameters, const std::string& before,
@@ -282,6 +285,25 @@ class Rewriter {
       text += (text.empty() ? "" : ", ") + before + p.name + after + (p.is_pack ? "..." : "");
     }
     return text;
+  }
+
+  // ---- inline PTX ----------------------------------------------------------------------------------------
+
+  void rewrite_asm(std::size_t i) {
+    std::size_t open = i + 1;
+    while (is_any(at(open), {"volatile", "__volatile__", "__volatile", "inline", "goto"})) ++open;
+    if (!at(open).is("(")) return;
+    const std::size_t close = closing(tokens_, open);
+    if (close == tokens_.size() || !at(close + 1).is(";")) return;  // the name of a variable
+    if (i > 0 && !is_any(at(i - 1), {";", "{", "}", ")", ":", "else", "do"})) return;
+    const std::string statement(text_.substr(at(i).begin, at(close).end() - at(i).begin));
+    const TranslatedAsm translated = translate_asm(on_one_line(statement));
+    has_asm_ = true;
+    if (!translated.error.empty()) {
+      const Place place = place_of(text_, at(i).begin);
+      errors_.push_back(place.file + ":" + std::to_string(place.line) + ": error: " + translated.error);
+    }
+    edits_.replace(at(i).begin, at(close).end(), translated.code + newlines_of(statement));
   }
 
   // ---- what g++ does not accept --------------------------------------------------------------------------
@@ -384,9 +406,11 @@ class Rewriter {
   Edits edits_;
   std::set<std::string> dynamic_arrays_;
   std::set<std::string> symbols_;  ///< theirs, as g++ mangles them
-  std::size_t scanned_ = 0;        ///< of the tokens, by open_scopes()
-  std::vector<Scope> scopes_;      ///< those that are open there
-  std::size_t last_linkage_ = 0;   ///< the declaration that was made extern "C++"
+  bool has_asm_ = false;
+  std::vector<std::string> errors_;
+  std::size_t scanned_ = 0;       ///< of the tokens, by open_scopes()
+  std::vector<Scope> scopes_;     ///< those that are open there
+  std::size_t last_linkage_ = 0;  ///< the declaration that was made extern "C++"
 };
 
 }  // namespace

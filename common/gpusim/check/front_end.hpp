@@ -6,12 +6,15 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gpusim::check {
 
 struct Rewritten {
   std::string text;
   std::set<std::string> dynamic_arrays;  ///< names of `extern __shared__` arrays
+  bool has_asm = false;                  ///< there are asm statements with PTX: they need <gpusim_inline_ptx.h>
+  std::vector<std::string> errors;       ///< "kernel.cu:48: error: .."
 };
 
 /// Rewrites the user's part of a preprocessed text, line by line. The simulator's <cuda_runtime.h> has
@@ -22,6 +25,7 @@ struct Rewritten {
 ///                                          templates and default arguments are the compiler's business
 ///   extern __shared__ float tile[];        gets the one symbol that the runtime library has for dynamic shared memory
 ///   extern "C" __global__                  becomes C++: functions of C have no ABI tags
+///   asm volatile("..." : ..);              becomes C++: see inline_ptx.hpp
 ///   [=] __device__ (int i) {..}            loses its attribute, which g++ does not accept there
 Rewritten rewrite_cuda(std::string_view preprocessed);
 

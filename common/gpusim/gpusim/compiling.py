@@ -99,7 +99,15 @@ def command_for(source: str, target: Path, request: Request, tools: Toolchain) -
         return [tools.compiler, "-O1", "-g1", *common, *tail]
     implicit = [word for header in IMPLICIT for word in ("-include", header)]
     options = [o for o in tools.options if not (request.fast and is_hook(o))]
-    return [*tools.check, f"--cuda={architecture_of(request)}", tools.compiler, *options, *common, *implicit, *tail]
+    return [
+        *tools.check,
+        f"--cuda={architecture_of(request)}",
+        tools.compiler,
+        *options,
+        *common,
+        *implicit,
+        *tail,
+    ]
 
 
 # The compute capabilities of runtime/emulated.cpp.

@@ -30,8 +30,8 @@ std::map<const void*, std::size_t>& dynamic_shared_limits() {
 
 /// @param cluster  its blocks in each direction; {0, 0, 0} if the launch has no clusters
 /// @param overlaps  whether the kernel may begin before the one before it has ended
-cudaError_t read_attributes(const cudaLaunchConfig_t& config, gpusim::device::Index& cluster,
-                            bool& overlaps) {
+cudaError_t read_attributes(const cudaLaunchConfig_t& config, gpusim::device::Index& cluster, bool& overlaps,
+                            bool& cooperative) {
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config.attrs[i];
     if (attribute.id == cudaLaunchAttributeIgnore) continue;
@@ -39,12 +39,15 @@ cudaError_t read_attributes(const cudaLaunchConfig_t& config, gpusim::device::In
       overlaps = attribute.val.programmaticStreamSerializationAllowed != 0;
       continue;
     }
+    if (attribute.id == cudaLaunchAttributeCooperative) {
+      cooperative = attribute.val.cooperative != 0;
+      continue;
+    }
     const bool is_hint = attribute.id == cudaLaunchAttributeAccessPolicyWindow ||
                          attribute.id == cudaLaunchAttributeSynchronizationPolicy ||
                          attribute.id == cudaLaunchAttributeClusterSchedulingPolicyPreference ||
                          attribute.id == cudaLaunchAttributePriority ||
-                         attribute.id == cudaLaunchAttributePreferredSharedMemoryCarveout ||
-                         attribute.id == cudaLaunchAttributeCooperative;  // cooperative groups check what they need
+                         attribute.id == cudaLaunchAttributePreferredSharedMemoryCarveout;
     if (is_hint) continue;
     if (attribute.id != cudaLaunchAttributeClusterDimension) return cudaErrorNotSupported;
     if (gpusim::emulated_device().compute_capability < 90) return cudaErrorNotSupported;
@@ -114,7 +117,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
                                                                    unsigned int) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, block_size, dynamic_bytes);
 }
-cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes, const void* kernel, int blocks, int) {
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes, const void* kernel, int blocks,
+                                                      int) {
   if (blocks <= 0) return result(cudaErrorInvalidValue);
   const gpusim::EmulatedDevice& device = gpusim::emulated_device();
   const std::size_t share = std::size_t(device.shared_kib_per_multiprocessor) * 1024 / std::size_t(blocks);
@@ -123,7 +127,8 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes, const 
 }
 
 cudaError_t gpusim::api::best_block_size(int* grid, int* block, const void* kernel,
-                                         std::size_t (*bytes)(const void*, int), const void* context, int limit) {
+                                         std::size_t (*bytes)(const void*, int), const void* context,
+                                         int limit) {
   const int most = limit <= 0 || limit > 1024 ? 1024 : limit;
   int best = 0, best_threads = 0;
   for (int size = most / 32 * 32 == 0 ? most : most / 32 * 32; size > 0; size -= 32) {
@@ -180,12 +185,18 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
     return result(cudaErrorInvalidValue);
   if (!api::is_stream(config.stream)) return result(cudaErrorInvalidResourceHandle);
   Index cluster{0, 0, 0};
-  bool overlaps = false;
-  if (const cudaError_t error = read_attributes(config, cluster, overlaps); error != cudaSuccess)
+  bool overlaps = false, cooperative = false;
+  if (const cudaError_t error = read_attributes(config, cluster, overlaps, cooperative); error != cudaSuccess)
     return result(error);
+  if (cooperative && cluster.x != 0) return result(cudaErrorNotSupported);
+  const int resident = active_blocks(int(block.x * block.y * block.z), config.dynamicSmemBytes);
+  if (cooperative &&
+      std::uint64_t(grid.x) * grid.y * grid.z > std::uint64_t(resident) * emulated_device().multiprocessors)
+    return result(cudaErrorCooperativeLaunchTooLarge);
   const std::size_t dynamic_bytes = config.dynamicSmemBytes;
   const auto run_now = [=, has_limit = limit != dynamic_shared_limits().end()](
-                           cudaStream_t stream, const void* with, std::initializer_list<std::int64_t> numbers) {
+                           cudaStream_t stream, const void* with,
+                           std::initializer_list<std::int64_t> numbers) {
     Streams::instance().begin(stream);
     const std::size_t static_bytes = run({{grid.x, grid.y, grid.z},
                                           {block.x, block.y, block.z},
@@ -197,6 +208,7 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
                                           argument_bytes,
                                           cluster,
                                           stream,
+                                          cooperative,
                                           overlaps && Streams::instance().follows_kernel()});
     // Only the run shows which static variables a kernel has. A device refuses the launch instead.
     const std::size_t most = has_limit ? emulated_device().shared_bytes_per_block() : kDefaultDynamicShared;
@@ -207,7 +219,8 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
   if (!api::is_any_capturing()) return run_now(api::resolve(config.stream), arguments, integers);
   constexpr std::size_t kAlignment = 128;  // of tensor maps
   const std::shared_ptr<void> copy(
-      std::aligned_alloc(kAlignment, (argument_bytes + kAlignment - 1) / kAlignment * kAlignment), &std::free);
+      std::aligned_alloc(kAlignment, (argument_bytes + kAlignment - 1) / kAlignment * kAlignment),
+      &std::free);
   std::memcpy(copy.get(), arguments, argument_bytes);
   return api::enqueue(config.stream, cudaGraphNodeTypeKernel,
                       [=](cudaStream_t stream) { return run_now(stream, copy.get(), {}); });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/cluster.hpp"
 
 namespace gpusim {
 
@@ -100,6 +101,42 @@ void* BlockRunner::shared_pointer(std::uint32_t address) const {
     if (address - window <= bytes) return reinterpret_cast<void*>(start + (address - window));
   }
   return nullptr;
+}
+
+void* BlockRunner::pointer_of_window(std::uint32_t address) {
+  const std::uint32_t rank = address >> 24, low = address & 0xffffff;
+  std::uintptr_t at = 0;
+  for (const auto& [window, start, bytes] : window_) {
+    if (at == 0 || low >= window) at = start + low - window;
+  }
+  if (at == 0) return reinterpret_cast<void*>(shared_base_ + low);  // nothing has an address yet
+  if (cluster_ == nullptr || rank >= cluster_->blocks().size()) return reinterpret_cast<void*>(at);
+  return reinterpret_cast<void*>(at - shared_base_ + cluster_->blocks()[rank]->shared_base_);
+}
+
+std::uint32_t BlockRunner::window_address(const void* pointer) {
+  const BlockRunner* const owner =
+      cluster_ != nullptr ? cluster_->owner_of(reinterpret_cast<std::uintptr_t>(pointer)) : nullptr;
+  if (owner == nullptr || owner == this) return shared_address(pointer);
+  const std::uintptr_t own = reinterpret_cast<std::uintptr_t>(pointer) - owner->shared_base_ + shared_base_;
+  return (shared_address(reinterpret_cast<const void*>(own)) & 0xffffff) + (std::uint32_t(owner->rank_) << 24);
+}
+
+const std::uint32_t* BlockRunner::copy_of_operand(const std::uint32_t* const* registers) {
+  const OutsideKernel outside;
+  operand_copies_.resize(kMaxThreads);
+  std::array<std::uint32_t, 4>& copy = operand_copies_[std::size_t(current_->linear)];
+  for (std::size_t i = 0; i < 4; ++i) copy[i] = *registers[i];
+  return copy.data();
+}
+
+void BlockRunner::refuse(const char* why, const void* pc) {
+  const FindingKey key{.kind = DefectKind::kUnsupported, .pc = reinterpret_cast<std::uintptr_t>(pc)};
+  found(key, [&](Example& e) {
+    fill(e, current_->linear, Space::kShared, shared_base_);
+    e.detail = why;
+  });
+  stop();
 }
 
 void BlockRunner::check_map(const TensorMap& map, const void* address, int rank, const void* pc) {

@@ -64,6 +64,7 @@ Whereabouts BlockRunner::whereabouts(const Thread& t, const Thread& waiting) con
     case State::kWarpSync:
     case State::kBlockSync:
     case State::kClusterSync:
+    case State::kGridSync:
     case State::kMbarrier:
     case State::kNamedBarrier: return {At::kWaits, pc, t.mask};
     case State::kDone: break;
@@ -200,7 +201,8 @@ std::vector<Piece> BlockRunner::what_it_does(const Thread& t, bool many) const {
       if (t.mask == ~0u) return {waits, Piece::call(t.sync_pc)};
       return {waits, Piece::call(t.sync_pc), " with mask " + mask_text(t.mask)};
     }
-    case State::kBlockSync: return {waits, Piece::call(t.sync_pc)};
+    case State::kBlockSync:
+    case State::kGridSync: return {waits, Piece::call(t.sync_pc)};
     case State::kClusterSync: return {waits, Piece::call(t.sync_pc), ": " + cluster_->arrivals()};
     case State::kNamedBarrier: {
       const NamedBarrier& b = named_barriers_[std::size_t(t.value)];

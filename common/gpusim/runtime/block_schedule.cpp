@@ -26,6 +26,8 @@ constexpr std::int64_t kPatience = 1 << 22;
 /// After this many accesses by a lane, the other warps get a turn: it may be waiting for something that they
 /// write.
 constexpr std::int64_t kTurn = 1 << 16;
+/// Lanes in __activemask() wait this many windows of the others' accesses: these may be waiting for them.
+constexpr int kRoundsOfOthers = 64;
 
 }  // namespace
 
@@ -34,7 +36,7 @@ void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t
   while (live_ > 0) {
     const bool progress = run_warps();
     if (trapped_) return abandon();
-    if (live_ > 0 && !progress) {
+    if (live_ > 0 && !progress && !end_tries()) {
       report_divergence();
       return abandon();
     }
@@ -78,12 +80,14 @@ bool BlockRunner::run_warp(int warp) {
     for (int i = first; i < last; ++i) {
       if (threads_[i].state == State::kReady) lanes_in_turn_ |= 1u << (i - first);
     }
+    if (lanes_in_turn_ == 0 && release_active(warp)) continue;
     if (lanes_in_turn_ == 0) {
       if (record_ != nullptr) [[unlikely]]
         record_waits(warp);
       return round > 0;
     }
     const int first_lane = log_.first_lane();
+    first_lane_in_turn_ = first_lane;
     for (std::uint32_t rest = std::rotr(lanes_in_turn_, first_lane); rest != 0; rest &= rest - 1) {
       resume(threads_[first + (first_lane + std::countr_zero(rest)) % kWarpSize]);
     }
@@ -94,6 +98,7 @@ bool BlockRunner::run_warp(int warp) {
       flush_defects(warp);
     if (trapped_) return true;
     resolve_warp(warp);
+    if (round % kRoundsOfOthers == kRoundsOfOthers - 1) release_active(warp);
     const std::int64_t idle = std::int64_t(++idle_rounds_) * AccessLog::kWindow;
     if (idle > kPatience) {
       const bool awaited =
@@ -130,13 +135,45 @@ void BlockRunner::keep_places(int warp) {
   }
 }
 
+/// The lanes at __activemask() that have the least of the program behind them go on. The others may come
+/// together with these in a later iteration. @return  whether there are any
+bool BlockRunner::release_active(int warp) {
+  Thread* lanes = &threads_[warp * kWarpSize];
+  const auto is_active = [](const Thread& t) {
+    return t.state == State::kWarpSync && t.op == device::WarpOp::kActive;
+  };
+  const Thread* first = nullptr;
+  for (std::uint32_t rest = warps_[warp].live; rest != 0; rest &= rest - 1) {
+    const Thread& t = lanes[std::countr_zero(rest)];
+    if (is_active(t) && (first == nullptr || t.loops < first->loops)) first = &t;
+  }
+  if (first == nullptr) return false;
+  std::uint32_t together = 0;
+  for (std::uint32_t rest = warps_[warp].live; rest != 0; rest &= rest - 1) {
+    const Thread& t = lanes[std::countr_zero(rest)];
+    if (is_active(t) && t.sync_pc == first->sync_pc && (t.loops <=> first->loops) == 0)
+      together |= 1u << std::countr_zero(rest);
+  }
+  for (std::uint32_t rest = together; rest != 0; rest &= rest - 1) {
+    Thread& t = lanes[std::countr_zero(rest)];
+    *static_cast<unsigned*>(t.operand) = together;
+    t.state = State::kReady;
+  }
+  if (record_ != nullptr) [[unlikely]] {
+    record_->begin_batch();
+    record_go_on(warp, together, record::BarrierKind::kWarp);
+  }
+  idle_rounds_ = 0;
+  return true;
+}
+
 /// Completes every warp-wide operation for which all named lanes have arrived.
 void BlockRunner::resolve_warp(int warp) {
   Thread* lanes = &threads_[warp * kWarpSize];
   Warp& w = warps_[warp];
   for (std::uint32_t rest = w.live; rest != 0; rest &= rest - 1) {
     const Thread& leader = lanes[std::countr_zero(rest)];
-    if (leader.state != State::kWarpSync) continue;
+    if (leader.state != State::kWarpSync || leader.op == device::WarpOp::kActive) continue;
     const std::uint32_t needed = leader.mask & w.live;
     if ((needed & (1u << std::countr_zero(rest))) == 0)
       continue;  // names others but not itself, so it never completes
@@ -167,6 +204,7 @@ void BlockRunner::resolve_warp(int warp) {
         w.clock.synchronize(needed, needed == w.live);
         if (has_clocks_) passed_warp_barrier(warp, needed, needed == w.live);
         break;
+      case device::WarpOp::kActive: break;
       case device::WarpOp::kShuffle: ++tally.ops.shuffles; break;
       case device::WarpOp::kVote:
         ++tally.ops.votes;
@@ -231,6 +269,7 @@ bool BlockRunner::release_barrier() {
 
 /// Abandons a block whose threads cannot all end. Their stacks are reused without unwinding.
 void BlockRunner::abandon() {
+  tally.has_lost_block = true;
   if (record_ != nullptr) end_record(true);
   log_.clear();
   shared_shadow_.reset();

@@ -27,6 +27,7 @@
 #include "gpusim/runtime/local_reads.hpp"
 #include "gpusim/runtime/matrix.hpp"
 #include "gpusim/runtime/published.hpp"
+#include "gpusim/runtime/resident_grid.hpp"
 #include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/skipped_barrier.hpp"
 #include "gpusim/runtime/streams.hpp"
@@ -79,14 +80,16 @@ class Pool {
     Arena::instance().grid_races().begin(next_number_);
     Arena::instance().grid_order().begin(next_number_);
     launch_ = &launch;
-    blocks_ = blocks;
+    blocks_ = launch.cooperative ? 1 : blocks;  // by one CPU thread
+    parts_ = 1;
     next_block_ = 0;
     static_bytes_ = 0;
     busy_ = int(threads_.size());
     ++generation_;
     wake_.notify_all();
     done_.wait(lock, [this] { return busy_ == 0; });
-    Session::instance().settle_grid_races(launch, next_number_);
+    if (!launch.cooperative) Session::instance().settle_grid_races(launch, next_number_);
+    next_number_ += (parts_ - 1) * std::uint32_t(blocks);
     if (record::Recorder* recorder = record::Recorder::instance()) recorder->end_launch(launch, next_number_);
     const std::uint64_t ranks = std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
     if (launch.unfinished_from == 0 || Arena::instance().grid_order().has_waited(ranks))
@@ -131,8 +134,13 @@ class Pool {
         Session::instance().absorb(by.tally);
       };
       if (block < blocks_) {
-        if (!runner) runner = std::make_unique<BlockRunner>();
-        if (launch.cluster.x == 0) {
+        if (!runner && !launch.cooperative) runner = std::make_unique<BlockRunner>();
+        if (launch.cooperative) {
+          if (!grid_) grid_ = std::make_unique<ResidentGrid>();
+          parts_ = grid_->run(launch, next_number_);
+          static_bytes = grid_->static_shared_bytes();
+          take_block(thread);
+        } else if (launch.cluster.x == 0) {
           runner->begin_launch(launch);
           for (; block < blocks_; block = take_block(thread)) {
             runner->run(launch, block, next_number_ + std::uint32_t(block));
@@ -164,6 +172,8 @@ class Pool {
   std::map<const void*, std::uint32_t> unfinished_from_;
   const device::Launch* launch_ = nullptr;
   std::uint64_t blocks_ = 0;      ///< or clusters
+  std::uint32_t parts_ = 1;       ///< of a cooperative launch, between its barriers
+  std::unique_ptr<ResidentGrid> grid_;
   std::size_t static_bytes_ = 0;  ///< of static shared variables that a block of this launch has used
   std::atomic<std::uint64_t> next_block_{0};
 };
@@ -257,7 +267,11 @@ void resolve_reduce(void* const* lanes) {
 }  // namespace
 
 int lane() { return current_runner->lane(); }
-unsigned active_lanes() { return current_runner->active_lanes(); }
+unsigned active_lanes() {
+  unsigned mask = 0;
+  current_runner->warp_rendezvous(1u << lane(), WarpOp::kActive, &mask, nullptr, GPUSIM_CALLER);
+  return mask;
+}
 bool is_shared(const void* address) { return current_runner->is_shared(address); }
 void depend_on_kernel_before() {
   current_runner->require(90, "griddepcontrol.wait", GPUSIM_CALLER);

@@ -23,6 +23,7 @@ enum class WarpOp : std::uint8_t {
   kSync,
   kShuffle,
   kVote,
+  kActive,  ///< __activemask(): of no lanes in particular
   kClusterArrive,
   kClusterArriveRelaxed,
   kClusterWait,
@@ -50,7 +51,7 @@ enum class Reduction : std::uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor };
 std::int64_t warp_reduce(unsigned mask, std::int64_t value, Reduction how);
 /// Bit i: lane i of the mask has the same value as this one.
 unsigned match(unsigned mask, std::uint64_t value);
-/// Bit i: lane i continues from the warp's last synchronisation, in this branch or another.
+/// Bit i: lane i has come to this call, in the same iteration of the loops around it.
 unsigned active_lanes();
 int lane();
 
@@ -155,6 +156,7 @@ struct Launch {
   std::size_t argument_bytes = 0;                  ///< at `arguments`
   Index cluster = {0, 0, 0};  ///< blocks in each direction; 0: the launch has no clusters
   const void* stream = nullptr;
+  bool cooperative = false;  ///< all blocks are there at once: see ResidentGrid
   bool overlaps = false;  ///< it may begin before the kernel before it in the stream has ended
   /// The blocks from this number on may not have ended when it begins; 0: all have.
   std::uint32_t unfinished_from = 0;

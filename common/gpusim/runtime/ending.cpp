@@ -18,7 +18,7 @@
 namespace gpusim {
 namespace {
 
-constexpr unsigned kPatience = 20;         // seconds for the child
+constexpr unsigned kSecondsForChild = 20;         // seconds for the child
 constexpr int kNothingToSay = 113;         // its exit status if no work has ended it
 constexpr std::size_t kMostWork = 16;
 constexpr std::array kFatal = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
@@ -45,7 +45,7 @@ void write_text(const char* text) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  alarm(kPatience);
+  alarm(kSecondsForChild);
   std::cout.flush();
   fflush_unlocked(stdout);
   for (std::size_t i = work_count; i > 0; --i) all_work[i - 1]();

@@ -28,18 +28,19 @@ GridOrder::Stamp GridOrder::stamp_of(const User& user, Use use, std::uintptr_t o
   return {user.block(), 0, 0};  // it had not arrived
 }
 
-std::optional<std::vector<Piece>> GridOrder::why_not(const User& first, Use first_use, const User& second,
+std::optional<GridOrder::Disorder> GridOrder::why_not(const User& first, Use first_use, const User& second,
                                                      Use second_use, std::uintptr_t offset) const {
   const std::vector<Arrival>&arrivals = arrivals_of(first), &acquisitions = arrivals_of(second);
-  if (arrivals.empty()) return std::vector<Piece>();
+  if (arrivals.empty()) return Disorder{};
   const Stamp released = stamp_of(first, first_use, offset), acquired = stamp_of(second, second_use, offset);
   if (released.before >= arrivals.size())
-    return std::vector<Piece>{"the " + name_of(first_use) + " comes after its block's arrival at ",
-                              Piece::line(arrivals.back().pc), ", which releases only what came before"};
+    return Disorder{{"the " + name_of(first_use) + " comes after its block's arrival at ",
+                              Piece::line(arrivals.back().pc), ", which releases only what came before"}};
   const Arrival* arrival = nullptr;
   const Arrival* own = nullptr;      // of the second block, at the same counter
   const Arrival* earlier = nullptr;  // that comes before the second use
   const Arrival* acquire = nullptr;  // that acquires
+  bool has_seen = false;             // it has come after the first block's
   for (std::size_t i = released.before; i < arrivals.size(); ++i) {
     const Arrival& at = arrivals[i];
     if (std::find(at.unreleased.begin(), at.unreleased.end(), offset / 4 * 4) != at.unreleased.end())
@@ -50,6 +51,7 @@ std::optional<std::vector<Piece>> GridOrder::why_not(const User& first, Use firs
       const Arrival& a = acquisitions[known - 1];
       if (a.counter != at.counter) continue;
       earlier = &a;
+      has_seen |= a.position > at.position;
       if (!a.acquires) continue;
       acquire = &a;
       if (a.position > at.position) return std::nullopt;
@@ -57,24 +59,25 @@ std::optional<std::vector<Piece>> GridOrder::why_not(const User& first, Use firs
   }
   const std::string use = name_of(second_use);
   if (arrival == nullptr)
-    return std::vector<Piece>{
+    return Disorder{{
         "no __syncthreads() between the " + name_of(first_use) + " and its block's arrival at ",
-        Piece::line(arrivals.back().pc)};
+        Piece::line(arrivals.back().pc)}};
   if (own == nullptr)
-    return std::vector<Piece>{
+    return Disorder{{
         "the block of the " + use + " does not arrive at the counter of the other block's arrival at ",
-        Piece::line(arrival->pc)};
+        Piece::line(arrival->pc)}};
   if (earlier == nullptr)
-    return std::vector<Piece>{"no __syncthreads() between the arrival of its block at ", Piece::line(own->pc),
-                              " and the " + use};
+    return Disorder{{"no __syncthreads() between the arrival of its block at ", Piece::line(own->pc),
+                              " and the " + use}};
   if (acquire == nullptr)
-    return std::vector<Piece>{"the atomic operation at ", Piece::line(earlier->pc),
-                              " does not acquire: no __threadfence() after it, and it is not acq_rel"};
-  return std::vector<Piece>{"the block of the " + use + " has not seen all arrivals: its own, at ",
-                            Piece::line(acquire->pc), ", comes before that of the other block"};
+    return Disorder{{"the atomic operation at ", Piece::line(earlier->pc),
+                     " does not acquire: no __threadfence() after it, and it is not acq_rel"},
+                    has_seen};
+  return Disorder{{"the block of the " + use + " has not seen all arrivals: its own, at ",
+                            Piece::line(acquire->pc), ", comes before that of the other block"}};
 }
 
-std::optional<std::vector<Piece>> GridOrder::why_not(const GridRace& race) const {
+std::optional<GridOrder::Disorder> GridOrder::why_not(const GridRace& race) const {
   const auto forth = why_not(race.one, race.one_use, race.other, race.other_use, race.offset);
   if (!forth) return std::nullopt;
   const auto back = why_not(race.other, race.other_use, race.one, race.one_use, race.offset);

@@ -66,9 +66,13 @@ class GridOrder {
                                   std::memory_order_relaxed);
   }
 
-  /// What keeps the first use of a race from coming before the second one, or the other way round, in words
-  /// that may be empty. Nothing if they are ordered.
-  std::optional<std::vector<Piece>> why_not(const GridRace& race) const;
+  struct Disorder {
+    std::vector<Piece> reason;     ///< in words; empty: none of the two blocks has arrived anywhere
+    bool is_without_fence = false;  ///< all that is missing is the fence after the arrival
+  };
+  /// What keeps the first use of a race from coming before the second one, or the other way round. Nothing if
+  /// they are ordered.
+  std::optional<Disorder> why_not(const GridRace& race) const;
 
   /// A block waits for the kernel before, for the first time.
   void note_wait() { ++waited_; }
@@ -103,7 +107,7 @@ class GridOrder {
   }
   const std::vector<Arrival>& arrivals_of(const User& user) const;
   Stamp stamp_of(const User& user, Use use, std::uintptr_t offset) const;
-  std::optional<std::vector<Piece>> why_not(const User& first, Use first_use, const User& second,
+  std::optional<Disorder> why_not(const User& first, Use first_use, const User& second,
                                             Use second_use, std::uintptr_t offset) const;
 
   std::mutex mutex_;

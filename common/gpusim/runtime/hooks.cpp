@@ -145,8 +145,8 @@ GPUSIM_ATOMICS(64)
 
 void __tsan_read_range(void* p, std::size_t size) { note_range(p, size, kRead, GPUSIM_CALLER); }
 void __tsan_write_range(void* p, std::size_t size) { note_range(p, size, kWrite, GPUSIM_CALLER); }
-void __tsan_vptr_read(void**) {}
-void __tsan_vptr_update(void**, void*) {}
+void __tsan_vptr_read(void** p) { note<kRead, sizeof(void*)>(p, GPUSIM_CALLER); }
+void __tsan_vptr_update(void** p, void*) { note<kWrite, sizeof(void*)>(p, GPUSIM_CALLER); }
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit(void*) {}
 void __tsan_init() {}

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpusim/runtime/arena.hpp"
 #include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
@@ -139,6 +140,29 @@ std::string text_of(const device::Index& index) {
          "]";
 }
 
+/// With what the sources call the allocations.
+std::map<std::string, std::vector<std::int64_t>> by_found_name(
+    const std::map<std::string, std::vector<std::int64_t>>& tensors) {
+  const std::map<std::string, std::string>& names = Arena::instance().find_names();
+  std::map<std::string, std::vector<std::int64_t>> result;
+  for (const auto& [name, counters] : tensors) {
+    const auto found = names.find(name);
+    std::vector<std::int64_t>& sums = result[found == names.end() ? name : found->second];
+    sums.resize(counters.size());
+    for (std::size_t i = 0; i < counters.size(); ++i) sums[i] += counters[i];
+  }
+  return result;
+}
+
+void write_defects(std::ostream& out, const std::vector<Defect>& defects) {
+  const char* between = "\n";
+  for (const Defect& defect : defects) {
+    out << between << "{\"kind\": " << quoted(name_of(defect.kind)) << ", \"count\": " << defect.count
+        << ", \"message\": " << quoted(defect.message) << "}";
+    between = ",\n";
+  }
+}
+
 }  // namespace
 
 KernelTable::KernelTable() {
@@ -181,7 +205,7 @@ bool write_kernel_table(const Report& report) {
         << ", \"launches\": " << kernel.launches << ", \"grid\": " << text_of(kernel.grid)
         << ", \"block\": " << text_of(kernel.block) << ", \"tensors\": {";
     const char* comma = "";
-    for (const auto& [name, counters] : kernel.tensors) {
+    for (const auto& [name, counters] : by_found_name(kernel.tensors)) {
       out << comma << quoted(name) << ": " << object<GlobalCounters>(counters);
       comma = ", ";
     }
@@ -190,13 +214,11 @@ bool write_kernel_table(const Report& report) {
     between = ",\n";
   }
   out << "],\n\"defects\": [";
-  between = "\n";
-  for (const Defect& defect : report.defects) {
-    out << between << "{\"kind\": " << quoted(name_of(defect.kind)) << ", \"count\": " << defect.count
-        << ", \"message\": " << quoted(defect.message) << "}";
-    between = ",\n";
-  }
-  out << "],\n\"report\": " << quoted(report.defects.empty() ? "" : format_defects(report)) << "}\n";
+  write_defects(out, report.defects);
+  out << "],\n\"notes\": [";
+  write_defects(out, report.notes);
+  out << "],\n\"report\": "
+      << quoted(report.defects.empty() && report.notes.empty() ? "" : format_defects(report)) << "}\n";
   std::ofstream file(table()->file);
   file << out.str();
   return bool(file.flush());

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "gpusim/runtime/symbols.hpp"
@@ -13,6 +14,9 @@ namespace {
 
 /// Of the launches whose arguments are being evaluated: these may launch kernels, too.
 thread_local std::vector<cudaLaunchConfig_t> open_launches;
+
+thread_local bool asks_for_launcher = false;
+thread_local Launcher told_launcher = nullptr;
 
 }  // namespace
 
@@ -31,6 +35,22 @@ cudaLaunchConfig_t pop_launch(const void* kernel) {
   const cudaLaunchConfig_t config = open_launches.back();
   open_launches.pop_back();
   return config;
+}
+
+bool tell_launcher(Launcher launcher) {
+  if (!asks_for_launcher) return false;
+  told_launcher = launcher;
+  return true;
+}
+
+cudaError_t launch_by_address(const cudaLaunchConfig_t& config, const void* kernel, void** arguments) {
+  if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
+  // What it takes for its arguments makes no difference: it asks first, and then returns.
+  asks_for_launcher = true;
+  reinterpret_cast<void (*)()>(const_cast<void*>(kernel))();
+  asks_for_launcher = false;
+  const Launcher launcher = std::exchange(told_launcher, nullptr);
+  return launcher != nullptr ? launcher(config, kernel, arguments) : cudaErrorInvalidDeviceFunction;
 }
 
 }  // namespace gpusim::device

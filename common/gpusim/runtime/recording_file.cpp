@@ -576,6 +576,7 @@ std::string File::contents(std::vector<std::unique_ptr<BlockRecord>>& blocks, st
 
 std::string Recorder::contents() {
   const std::lock_guard lock(mutex_);
+  Arena::instance().find_names();
   return File().contents(blocks_, settings_.most_events);
 }
 

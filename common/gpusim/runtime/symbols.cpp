@@ -219,6 +219,17 @@ std::unordered_map<std::uintptr_t, Calls> inlined_calls(const std::vector<std::u
   return places;
 }
 
+std::unordered_map<std::uintptr_t, std::vector<Frame>> frames_at(
+    const std::vector<std::uintptr_t>& return_addresses) {
+  std::unordered_map<std::uintptr_t, std::vector<Frame>> frames;
+  for_each_frame(return_addresses, [&](std::uintptr_t pc, const std::string& function, const std::string& at) {
+    Calls call;
+    add_call(call, function, at);
+    if (!call.lines.empty()) frames[pc].push_back({bare_name(function), call.lines.front()});
+  });
+  return frames;
+}
+
 std::unordered_map<std::uintptr_t, std::vector<std::string>> functions_around(
     const std::vector<std::uintptr_t>& return_addresses) {
   std::unordered_map<std::uintptr_t, std::vector<std::string>> functions;
@@ -240,7 +251,7 @@ std::unordered_map<std::uintptr_t, SourceLine> source_lines(
       lines[pc].text = plain.str();
     } else {
       const Calls& calls = place->second;
-      lines[pc] = {with_callers(calls.lines), calls.built_in, calls.lines.front()};
+      lines[pc] = {with_callers(calls.lines), calls.built_in, calls.lines};
     }
   }
   return lines;

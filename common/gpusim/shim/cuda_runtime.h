@@ -89,6 +89,20 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 block, v
   (std::index_sequence_for<Params...>());
 }
 
+/// The same, with all blocks on the device at once, so that they can wait for each other.
+template <class... Params>
+cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(Params...), dim3 grid, dim3 block, void** arguments,
+                                        std::size_t dynamic_shared_bytes = 0, cudaStream_t stream = nullptr) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = 1;
+  const cudaLaunchConfig_t config{grid, block, dynamic_shared_bytes, stream, &attribute, 1};
+  return [&]<std::size_t... i>(std::index_sequence<i...>) {
+    return cudaLaunchKernelEx(&config, kernel, *static_cast<Params*>(arguments[i])...);
+  }
+  (std::index_sequence_for<Params...>());
+}
+
 namespace gpusim::device {
 
 /// `<<<grid, block, dynamic_shared_bytes, stream>>>`: the configuration of the kernel that is called next.
@@ -99,6 +113,25 @@ cudaLaunchConfig_t pop_launch(const void* kernel);
 /// Whether the host has called the kernel that asks, and not a thread of the device, which has a block.
 GPUSIM_INLINE bool is_on_host() { return __builtin_expect(::blockDim.x == 0, 0); }
 
+/// Launches a kernel of which only the address is known. It is called, and tells how.
+cudaError_t launch_by_address(const cudaLaunchConfig_t& config, const void* kernel, void** arguments);
+using Launcher = cudaError_t (*)(const cudaLaunchConfig_t& config, const void* kernel, void** arguments);
+/// Whether launch_by_address() has called the kernel; then it learns how to launch it.
+bool tell_launcher(Launcher launcher);
+
+template <class... Params, std::size_t... i>
+cudaError_t launch_unpacked(const cudaLaunchConfig_t& config, void (*kernel)(Params...), void** arguments,
+                            std::index_sequence<i...>) {
+  return cudaLaunchKernelEx(&config, kernel, *static_cast<Params*>(arguments[i])...);
+}
+template <class... Params>
+GPUSIM_WITHOUT_HOOKS bool is_asked(void (*)(Params...)) {
+  return tell_launcher([](const cudaLaunchConfig_t& config, const void* kernel, void** arguments) {
+    return launch_unpacked(config, reinterpret_cast<void (*)(Params...)>(const_cast<void*>(kernel)),
+                           arguments, std::index_sequence_for<Params...>());
+  });
+}
+
 /// What a kernel does that the host calls: it launches itself.
 template <class... Params, class... Args>
 __attribute__((noinline)) GPUSIM_WITHOUT_HOOKS void enter_kernel(void (*kernel)(Params...),
@@ -108,3 +141,21 @@ __attribute__((noinline)) GPUSIM_WITHOUT_HOOKS void enter_kernel(void (*kernel)(
 }
 
 }  // namespace gpusim::device
+
+inline cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
+                                    std::size_t dynamic_shared_bytes = 0, cudaStream_t stream = nullptr) {
+  return gpusim::device::launch_by_address({grid, block, dynamic_shared_bytes, stream}, kernel, arguments);
+}
+inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel,
+                                       void** arguments) {
+  return gpusim::device::launch_by_address(*config, kernel, arguments);
+}
+inline cudaError_t cudaLaunchCooperativeKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
+                                               std::size_t dynamic_shared_bytes = 0,
+                                               cudaStream_t stream = nullptr) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = 1;
+  return gpusim::device::launch_by_address({grid, block, dynamic_shared_bytes, stream, &attribute, 1}, kernel,
+                                           arguments);
+}
