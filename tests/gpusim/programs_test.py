@@ -92,7 +92,7 @@ def run(program: Program, toolchain: str) -> Run:
         start = time.monotonic()
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "gpusim", "run", *words],
+                [sys.executable, "-m", "gpusim", *words],
                 env=env,
                 cwd=folder,
                 stdout=subprocess.PIPE,
