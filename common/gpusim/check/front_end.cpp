@@ -69,7 +69,7 @@ class Rewriter {
     std::string text = edits_.apply(text_);
     for (const std::string& symbol : symbols_)
       text += "__asm__(\".set " + symbol + ", " + std::string(kDynamicSymbol) + "\");\n";
-    return {std::move(text), std::move(dynamic_arrays_)};
+    return {std::move(text), std::move(dynamic_arrays_), has_asm_, std::move(errors_)};
   }
 
  private:
@@ -271,8 +271,9 @@ class Rewriter {
     }
     const std::vector<Parameter> own = parameters(open, close, "gpusim_p");
     const std::string arguments = joined(own, "", "");
-    const std::string pointer =
-        "static_cast<void (*)(" + joined(own, "decltype(", ")") + ")>(" + full_name + ")";
+    const std::string pointer = "static_cast<void (*)(" +
+                                joined(own, "::gpusim::device::Plain<decltype(", ")>") + ")>(" + full_name +
+                                ")";
     edits_.insert(at(body).end(), " if (::gpusim::device::is_on_host()) { if (!::gpusim::device::is_asked(" +
                                       pointer + ")) ::gpusim::device::enter_kernel(" + pointer +
                                       (arguments.empty() ? "" : ", ") + arguments + "); return; }");

@@ -14,6 +14,8 @@ MOST_ERRORS = 5
 FEATURES = {
     r"cusparse": "cuSPARSE",
     r"cufft": "cuFFT",
+    r"curand": "this part of cuRAND",
+    r"cublas": "this part of cuBLAS",
     r"cusolver": "cuSOLVER",
     r"cudnn": "cuDNN",
     r"nccl": "NCCL",

@@ -97,10 +97,12 @@ std::uint32_t BlockRunner::shared_address(const void* pointer) {
 }
 
 void* BlockRunner::shared_pointer(std::uint32_t address) const {
+  void* end = nullptr;  // of a variable
   for (const auto& [window, start, bytes] : window_) {
-    if (address - window <= bytes) return reinterpret_cast<void*>(start + (address - window));
+    if (address - window < bytes) return reinterpret_cast<void*>(start + (address - window));
+    if (address - window == bytes) end = reinterpret_cast<void*>(start + bytes);
   }
-  return nullptr;
+  return end;
 }
 
 void* BlockRunner::pointer_of_window(std::uint32_t address) {

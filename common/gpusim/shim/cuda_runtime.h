@@ -113,6 +113,18 @@ cudaLaunchConfig_t pop_launch(const void* kernel);
 /// Whether the host has called the kernel that asks, and not a thread of the device, which has a block.
 GPUSIM_INLINE bool is_on_host() { return __builtin_expect(::blockDim.x == 0, 0); }
 
+/// The type of a parameter in the type of its function: __restrict__ does not count.
+template <class T>
+struct PlainType {
+  using type = T;
+};
+template <class T>
+struct PlainType<T* __restrict__> {
+  using type = T*;
+};
+template <class T>
+using Plain = typename PlainType<std::remove_cv_t<T>>::type;
+
 /// Launches a kernel of which only the address is known. It is called, and tells how.
 cudaError_t launch_by_address(const cudaLaunchConfig_t& config, const void* kernel, void** arguments);
 using Launcher = cudaError_t (*)(const cudaLaunchConfig_t& config, const void* kernel, void** arguments);

@@ -184,6 +184,20 @@ GPUSIM_STORE(__stcs)
 GPUSIM_STORE(__stwt)
 #undef GPUSIM_STORE
 
+// ---- addresses ------------------------------------------------------------------------------------------
+
+/// In the window of shared memory. Pointers to global memory are the same everywhere.
+GPUSIM_INLINE std::size_t __cvta_generic_to_shared(const void* pointer) {
+  return gpusim::device::window_address(pointer);
+}
+GPUSIM_INLINE void* __cvta_shared_to_generic(std::size_t address) {
+  return gpusim::device::pointer_of_window(std::uint32_t(address));
+}
+GPUSIM_INLINE std::size_t __cvta_generic_to_global(const void* pointer) { return std::size_t(pointer); }
+GPUSIM_INLINE void* __cvta_global_to_generic(std::size_t address) { return reinterpret_cast<void*>(address); }
+GPUSIM_INLINE std::size_t __cvta_generic_to_constant(const void* pointer) { return std::size_t(pointer); }
+GPUSIM_INLINE std::size_t __cvta_generic_to_local(const void* pointer) { return std::size_t(pointer); }
+
 // ---- memcpy() and memset() ------------------------------------------------------------------------------
 
 /// What the compiler makes an assignment of is counted like one. Everything else goes byte by byte, as nvcc
