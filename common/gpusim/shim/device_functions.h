@@ -9,6 +9,7 @@
 #include "gpusim/runtime/device.hpp"
 #include "gpusim_atomics.h"
 #include "gpusim_bits.h"
+#include "gpusim_textures.h"
 #include "math_functions.h"
 #include "vector_types.h"
 
