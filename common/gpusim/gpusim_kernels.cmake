@@ -12,10 +12,11 @@ function(gpusim_kernel_options variable)
       $<IF:${debug},-O0,-Og>
       -fno-optimize-sibling-calls -fno-extern-tls-init
       -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-ch -fno-crossjumping -fno-shrink-wrap
-      -Wno-tsan -Wno-unknown-pragmas -Wno-pedantic -Wno-psabi --param=tsan-instrument-func-entry-exit=0)
+      -Wno-tsan -Wno-unknown-pragmas -Wno-pedantic -Wno-psabi --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1)
   else()
     list(APPEND options -fsanitize=array-bounds -fsanitize-recover=array-bounds
-      $<IF:${debug},-O0,-O1> -fno-vectorize -fno-slp-vectorize -Werror=vla)
+      $<IF:${debug},-O0,-O1> -fno-vectorize -fno-slp-vectorize -Werror=vla
+      "SHELL:-mllvm -tsan-distinguish-volatile=1")
   endif()
   set(${variable} ${options} PARENT_SCOPE)
 endfunction()

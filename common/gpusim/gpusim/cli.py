@@ -32,6 +32,11 @@ def run_program(request: options.Request, tools: toolchain.Toolchain, cache: Pat
                 Path(request.json).write_text(text + "\n", encoding="utf-8")
             except OSError as error:
                 raise SimError(f"--json {request.json}: {error.strerror}") from error
+    if report.get("timed_out"):
+        raise SimError(
+            f"a kernel made no progress for {request.timeout:g} s: the report says where its threads are "
+            "(--timeout SECONDS to wait longer)"
+        )
     if report["defects"]:
         return 1
     if error := running.why_ended(outcome.status):
@@ -52,7 +57,8 @@ def main(
         with tempfile.TemporaryDirectory(prefix="gpusim-") if cache is None else _kept(cache) as folder:
             return run_program(request, toolchain.load(tools), Path(folder))
     except SimError as error:
-        print(f"{command.split()[0].removeprefix('./')}: {error}", file=sys.stderr)
+        name = command.split()[0].removeprefix("./")
+        print(error if error.is_of_compiler else f"{name}: {error}", file=sys.stderr)
         return error.status
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -143,11 +143,11 @@ def build(request: Request, tools: Toolchain, cache: Path) -> Built:
     with ThreadPoolExecutor(2) as pool:
         for result in pool.map(run_quietly, commands):
             if result.returncode != 0:
-                raise SimError(explain(result.stderr, tools))
+                raise SimError(explain(result.stderr, tools), is_of_compiler=True)
     program = folder / "program"
     flags = [o for o in request.compiler if o.startswith(("-fopenmp", "-pthread"))]
     link = [tools.compiler, *flags, *objects, *tools.libraries, *request.linker, "-o", str(program)]
     result = run_quietly(link)
     if result.returncode != 0:
-        raise SimError(explain(result.stderr, tools))
+        raise SimError(explain(result.stderr, tools), is_of_compiler=True)
     return Built(program, folder)

@@ -38,6 +38,9 @@ def run(built: Built, request: Request) -> Outcome:
                 break
             except KeyboardInterrupt:
                 continue  # the program gets it, too
+            except BaseException:
+                process.kill()
+                raise
     report = None
     if table.exists():
         report = json.loads(table.read_text(encoding="utf-8", errors="replace"))

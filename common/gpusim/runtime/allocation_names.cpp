@@ -128,6 +128,8 @@ std::pair<std::string, bool> variable_of(std::string text) {
                        std::all_of(text.begin(), text.end(), [](char c) {
                          return is_word(c) || std::string_view(".:->[]+*% ").find(c) != std::string_view::npos;
                        });
+  if (const std::size_t plus = text.find('+'); is_name && plus != text.npos && !is_address)
+    return {trimmed(text.substr(0, plus)) + "[" + trimmed(text.substr(plus + 1)) + "]", true};
   return {is_name ? text : "", is_address};
 }
 
@@ -184,6 +186,18 @@ std::string object_of(std::string_view text, std::string_view class_name) {
     if (const std::string receiver = receiver_of(text, begin); !receiver.empty()) return receiver;
   }
   return "";
+}
+
+/// Whether a function is a constructor: its file declares a class of that name.
+bool is_class(const std::string& place, const std::string& name) {
+  const std::string text = source_around(place, -(1 << 30), 1 << 20);
+  for (const std::string_view what : {"class ", "struct "}) {
+    const std::string wanted = std::string(what) + name;
+    for (std::size_t at = text.find(wanted); at != text.npos; at = text.find(wanted, at + 1)) {
+      if (!is_word(text[at + wanted.size()])) return true;
+    }
+  }
+  return false;
 }
 
 /// Whether the function goes on to return a variable, in the lines after a place.
@@ -255,14 +269,15 @@ std::string allocation_name(const std::vector<Frame>& frames, std::size_t number
                                        [](const std::string& a) { return variable_of(a).second; });
       if (passed == call.arguments.end()) break;
       std::tie(name, is_address) = variable_of(*passed);
+    } else if (const std::string object = object_of(outside, function);
+               !object.empty() && is_class(frames[i].place, function)) {
+      member = "." + name + member;
+      name = object;
     } else if (returns(frames[i].place, name)) {
       if (!find_call(outside, function, true, call)) break;
       const std::string receiver = receiver_of(outside, call.begin);
       if (receiver.empty()) break;
       name = receiver;
-    } else if (const std::string object = object_of(outside, function); !object.empty()) {
-      member = "." + name + member;
-      name = object;
     } else {
       break;
     }

@@ -17,6 +17,7 @@
 #include "gpusim/runtime/arena.hpp"
 #include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/symbols.hpp"
+#include "gpusim/runtime/watchdog.hpp"
 
 namespace gpusim {
 namespace {
@@ -217,7 +218,7 @@ bool write_kernel_table(const Report& report) {
   write_defects(out, report.defects);
   out << "],\n\"notes\": [";
   write_defects(out, report.notes);
-  out << "],\n\"report\": "
+  out << "],\n\"timed_out\": " << (Watchdog::is_time_up() ? "true" : "false") << ",\n\"report\": "
       << quoted(report.defects.empty() && report.notes.empty() ? "" : format_defects(report)) << "}\n";
   std::ofstream file(table()->file);
   file << out.str();
