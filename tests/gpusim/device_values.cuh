@@ -11,6 +11,7 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
+#include <curand_kernel.h>
 
 #define GPUSIM_SIMD_VALUES(V, n)                                                                       \
   V(__vabs##n(u)) V(__vabsss##n(u)) V(__vneg##n(u)) V(__vnegss##n(u)) V(__vadd##n(u, v))                \
@@ -32,7 +33,7 @@
   V(__ull2double_##how(p)) V(__float2int_##how(x)) V(__float2uint_##how(x)) V(__float2ll_##how(x))      \
   V(__float2ull_##how(x)) V(__double2int_##how(a)) V(__double2uint_##how(a)) V(__double2ll_##how(a))    \
   V(__double2ull_##how(a)) V(__float2half_##how(x)) V(__int2half_##how(s)) V(__uint2half_##how(u))      \
-  V(__short2half_##how(short(s))) V(__ushort2half_##how((unsigned short)(u))) V(__ll2half_##how(l))     \
+  V(__short2half_##how(short(s))) V(__ushort2half_##how(Short(u))) V(__ll2half_##how(l))     \
   V(__ull2half_##how(p)) V(__half2int_##how(h)) V(__half2uint_##how(h)) V(__half2short_##how(h))        \
   V(__half2ushort_##how(h)) V(__half2ll_##how(h)) V(__half2ull_##how(h)) V(__float2bfloat16_##how(x))   \
   V(__int2bfloat16_##how(s)) V(__uint2bfloat16_##how(u)) V(__ll2bfloat16_##how(l))                      \
@@ -67,11 +68,12 @@
   V(__viaddmax_s32(s, t, r)) V(__viaddmin_u32(u, v, w)) V(__viaddmax_s32_relu(s, t, r))                 \
   V(__vimin3_s32_relu(s, t, r)) V(__vimax3_s16x2(u, v, w)) V(__vimin3_u16x2(u, v, w))                   \
   V(__viaddmax_s16x2(u, v, w)) V(__viaddmin_s16x2_relu(u, v, w)) V(__saturatef(x)) V(fminf(x, y))       \
-  V(fmaxf(x, y)) V(max(s, t)) V(min(u, v)) V(max(x, y)) V(min(a, b)) V(fdimf(x, y)) V(truncf(x))        \
-  V(rintf(x)) V(roundf(x)) V(floor(a)) V(round(a)) V(lrintf(x)) V(llroundf(x)) V(copysignf(x, y))       \
+  V(max(s, t)) V(min(u, v)) V(fdimf(x, y)) V(truncf(x))        \
+  V(rintf(x)) V(roundf(x)) V(floor(a)) V(round(a)) V(copysignf(x, y))       \
   V(nextafterf(x, y)) V(ldexpf(x, int(u & 63) - 32)) V(fmodf(x, y)) V(remainderf(x, y)) V(ilogbf(x))    \
   V(logbf(x)) V(__float_as_int(x)) V(__double2hiint(a)) V(__double2loint(a)) V(__hiloint2double(s, t))  \
-  V(float(s)) V(float(l)) V(double(p)) V(int(x)) V((unsigned)(y)) V((long long)(a)) V(float(a))         \
+  V(philox(p, q, u & 1023, w & 7)) V(curand_uniform(&state)) V(curand_uniform_double(&state))           \
+  V(float(s)) V(float(l)) V(double(p)) V(float(a))         \
   GPUSIM_SIMD_VALUES(V, 2) GPUSIM_SIMD_VALUES(V, 4) GPUSIM_ROUNDED_VALUES(V, rn)                        \
   GPUSIM_ROUNDED_VALUES(V, rz) GPUSIM_ROUNDED_VALUES(V, rd) GPUSIM_ROUNDED_VALUES(V, ru)                \
   GPUSIM_HALF_VALUES(V)
@@ -81,15 +83,20 @@
   V(__frsqrt_rn(fabsf(x))) V(rcbrtf(x)) V(cbrt(a)) V(sinpif(x)) V(cospi(a)) V(normcdff(x)) V(normcdf(a)) \
   V(normcdfinvf(__saturatef(x))) V(erfinvf(__saturatef(x))) V(erfinv(fmin(fabs(a), 1.0)))               \
   V(erfcinvf(2.0f * __saturatef(x))) V(erfcinv(fmin(fabs(a), 2.0))) V(erfcxf(x)) V(erfcx(a)) V(erff(x)) \
-  V(erfc(a)) V(j0f(x)) V(j1(a)) V(jnf(2, x)) V(y0f(fabsf(x))) V(cyl_bessel_i0f(x)) V(cyl_bessel_i1(a))  \
+  V(erfc(a)) V(j0f(x)) V(j1(a)) V(y0f(fabsf(x))) V(cyl_bessel_i0f(x)) V(cyl_bessel_i1(a))  \
   V(tgammaf(x)) V(lgamma(a)) V(hypotf(x, y)) V(rhypot(a, b)) V(norm3df(x, y, z)) V(rnorm3d(a, b, c))    \
   V(norm4d(a, b, c, a)) V(rnorm4df(x, y, z, x)) V(exp10f(x)) V(exp2(a)) V(expm1f(x)) V(log1p(fabs(a)))  \
   V(powf(fabsf(x), y)) V(tanhf(x)) V(sinhf(x)) V(atan2f(x, y)) V(asin(fmin(fabs(a), 1.0))) V(sinf(x))   \
+  V(curand_normal(&state)) V(curand_normal(&state)) V(curand_normal4(&state).z)                        \
   V(hexp(h)) V(hlog2(h)) V(hsqrt(h)) V(hrsqrt(h)) V(hrcp(h)) V(hsin(h)) V(htanh(h)) V(hexp10(h)) V(hexp(e))
 
 namespace gpusim_values {
 
 constexpr int kArguments = 16;
+
+using Word = unsigned long long;
+using Signed = long long;
+using Short = unsigned short;
 
 struct Arguments {
   unsigned u[kArguments];
@@ -113,24 +120,33 @@ inline __host__ __device__ Arguments arguments() {
            0x57ff, 0xc2cd, 0x0400}};
 }
 
-inline __device__ unsigned long long bits(int x) { return (unsigned long long)(long long)(x); }
-inline __device__ unsigned long long bits(long x) { return (unsigned long long)(x); }
-inline __device__ unsigned long long bits(long long x) { return (unsigned long long)(x); }
+inline __device__ unsigned long long bits(int x) { return Word(x); }
+inline __device__ unsigned long long bits(long x) { return Word(x); }
+inline __device__ unsigned long long bits(long long x) { return Word(x); }
 inline __device__ unsigned long long bits(unsigned x) { return x; }
 inline __device__ unsigned long long bits(unsigned short x) { return x; }
-inline __device__ unsigned long long bits(short x) { return (unsigned long long)(long long)(x); }
-inline __device__ unsigned long long bits(signed char x) { return (unsigned long long)(long long)(x); }
+inline __device__ unsigned long long bits(short x) { return Word(x); }
+inline __device__ unsigned long long bits(signed char x) { return Word(x); }
 inline __device__ unsigned long long bits(unsigned char x) { return x; }
 inline __device__ unsigned long long bits(unsigned long long x) { return x; }
 inline __device__ unsigned long long bits(bool x) { return x ? 1 : 0; }
 inline __device__ unsigned long long bits(float x) { return x != x ? 0x7fffffffu : __float_as_uint(x); }
 inline __device__ unsigned long long bits(double x) {
-  return x != x ? 0x7fffffffffffffffull : (unsigned long long)(__double_as_longlong(x));
+  return x != x ? 0x7fffffffffffffffull : Word(__double_as_longlong(x));
 }
 inline __device__ unsigned long long bits(__half x) { return __half_as_ushort(x); }
 inline __device__ unsigned long long bits(__nv_bfloat16 x) { return __bfloat16_as_ushort(x); }
 inline __device__ unsigned long long bits(__half2 x) {
   return bits(__low2half(x)) | bits(__high2half(x)) << 16;
+}
+
+/// The n-th number of a sequence.
+inline __device__ unsigned philox(unsigned long long seed, unsigned long long subsequence, unsigned long long offset,
+                                  unsigned n) {
+  curandStatePhilox4_32_10_t state;
+  curand_init(seed, subsequence, offset, &state);
+  for (unsigned i = 0; i < n; ++i) curand(&state);
+  return curand(&state);
 }
 
 /// The values of all expressions, one after the other, for each of the arguments.
@@ -140,12 +156,14 @@ __global__ void compute(Arguments in, unsigned long long* out) {
   const unsigned u = in.u[i], v = in.u[j], w = in.u[n];
   const int s = int(u), t = int(v), r = int(w);
   const unsigned long long p = in.p[i], q = in.p[j];
-  const long long l = (long long)(p), m = (long long)(q);
+  const long long l = Signed(p), m = Signed(q);
   const float x = in.x[i], y = in.x[j], z = in.x[n];
   const double a = in.a[i], b = in.a[j], c = in.a[n];
   const __half h = __ushort_as_half(in.h[i]), g = __ushort_as_half(in.h[j]), k = __ushort_as_half(in.h[n]);
   const __half2 hh = __halves2half2(h, g), gg = __halves2half2(g, k), kk = __halves2half2(k, h);
   const __nv_bfloat16 e = __float2bfloat16(x), f = __float2bfloat16(y);
+  curandStatePhilox4_32_10_t state;
+  curand_init(p, q, u & 1023, &state);
   int count = 0;
 #define GPUSIM_VALUE(expression) out[count++ * kArguments + i] = bits(expression);
   if (kExact) {

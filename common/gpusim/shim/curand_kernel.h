@@ -91,6 +91,10 @@ GPUSIM_INLINE double curand_uniform_double(State* state) {
   const unsigned x = curand(state);
   return gpusim::random::uniform_double(x, curand(state));
 }
+/// Of Philox, from 32 bits.
+GPUSIM_INLINE double curand_uniform_double(curandStatePhilox4_32_10* state) {
+  return double(curand(state)) * 0x1p-32 + 0x1p-32;
+}
 template <class State>
 GPUSIM_INLINE float2 curand_normal2(State* state) {
   const unsigned x = curand(state);
