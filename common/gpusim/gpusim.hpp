@@ -76,11 +76,12 @@ enum class DefectKind {
   kUnsupported,
   kMisuse,        ///< of an mbarrier, a named barrier, the copy engine, the number of registers
   kMissingFence,  ///< between a store and an operation of the asynchronous proxy
-  kWgmma          ///< misuse of the products of a warpgroup and their registers
+  kWgmma,         ///< misuse of the products of a warpgroup and their registers
+  kNote           ///< no defect, but worth a look: in Report::notes only
 };
 
 /// "race", "out_of_bounds", "misaligned", "uninitialized_read", "barrier_divergence", "unsupported",
-/// "misuse", "missing_fence", "wgmma".
+/// "misuse", "missing_fence", "wgmma", "note".
 const char* name_of(DefectKind kind);
 
 /// One defect: all hazards between the same pair of source lines.
@@ -102,6 +103,7 @@ struct Report {
   /// without. Depends on the compiler.
   std::map<std::string, std::int64_t> blocks_of_function;
   std::vector<Defect> defects;
+  std::vector<Defect> notes;  ///< of lower rank: they do not change the exit status
 
   GlobalCounters total() const;
 };

@@ -23,6 +23,7 @@ from .commands import (
     profile,
     reset,
     run,
+    sim,
     solution,
     start,
     test,
@@ -41,6 +42,7 @@ COMMANDS = {
     "hint": hint,
     "look": look,
     "watch": watch,
+    "sim": sim,
     "diff": diff,
     "reset": reset,
     "solution": solution,
@@ -76,6 +78,8 @@ def parse(words: list[str]) -> argparse.Namespace:
         every = ", ".join(COMMANDS)
         hint = f"did you mean {close[0]}?" if close else f"the commands are {every}"
         raise LearnError(f"{words[0]} is not a command: {hint}", 2)
+    if words and words[0] == "sim":  # it has a command line of its own, with the options of nvcc
+        return argparse.Namespace(main=sim.main, words=words[1:], json=None)
     parser = Parser(
         prog="./learn", description="Without a command: a map of the chapters, and what to do next."
     )

@@ -4,6 +4,9 @@
 ///
 ///   gpusim_check_kernels [--names] COMPILER ARGUMENT...
 ///
+/// An argument -DGPUSIM_CUDA_ARCH=900, the value of __CUDA_ARCH__: the source is CUDA C++ as nvcc reads it,
+/// with launches in <<< >>>. It is rewritten first (front_end.hpp).
+///
 /// --names, for g++: also puts the names of the kernels' shared arrays into the object file, for
 /// reports (shared_arrays.hpp).
 ///
@@ -17,8 +20,6 @@
 /// It includes <cuda_runtime.h> in files that end in .cu, and refuses arrays in kernels whose size is no
 /// constant, which are an extension of g++.
 #include <cxxabi.h>
-#include <spawn.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -29,17 +30,18 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "gpusim/check/compiler.hpp"
+#include "gpusim/check/cuda_source.hpp"
 #include "gpusim/check/gpu_functions.hpp"
 #include "gpusim/check/object_file.hpp"
 #include "gpusim/check/shared_arrays.hpp"
-
-extern char** environ;
 
 namespace gpusim::check {
 namespace {
@@ -206,6 +208,7 @@ std::vector<Finding> findings_in(const std::string& path, const GpuFunctions& kn
         called.push_back({line_of(*call, object), call->callee});
         continue;
       }
+      if (is_of_simulator(call->callee)) continue;  // such as enter_kernel(), which launches
       for (const Function& other : object.functions()) {
         if (call->target != 0 && other.begin == call->target) open.push_back(&other);
       }
@@ -245,6 +248,26 @@ Advice advice_for(const std::string& mangled) {
   return {action, "declare it __device__ if a kernel may call it"};
 }
 
+/// With nvcc's --expt-relaxed-constexpr, kernels may call functions that are constexpr. Which ones of the
+/// library are, the debug information does not say.
+void accept_constexpr(std::vector<Finding>& findings, const std::set<std::string>& names) {
+  std::erase_if(findings, [&](const Finding& finding) {
+    const std::string name = short_name(finding.function);
+    const std::size_t last = name.rfind("::");
+    return is_standard(finding.function) || names.contains(last == name.npos ? name : name.substr(last + 2));
+  });
+}
+
+std::vector<Finding> without(std::vector<Finding> findings, const std::vector<LineRange>& host_only) {
+  std::erase_if(findings, [&](const Finding& finding) {
+    return std::any_of(host_only.begin(), host_only.end(), [&](const LineRange& range) {
+      return finding.line.file.ends_with(range.file) && finding.line.line >= range.first &&
+             finding.line.line <= range.last;
+    });
+  });
+  return findings;
+}
+
 std::string text_of(const SourceLine& where) {
   std::ifstream file(where.file);
   std::string text;
@@ -276,25 +299,6 @@ int report(const std::vector<Finding>& findings) {
     errors.add(f.line, advice.action, "it runs on the CPU only: " + advice.instead);
   }
   return findings.empty() ? 0 : 1;
-}
-
-int run(std::vector<std::string> words) {
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  pid_t child = 0;
-  if (posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments.data(), environ) != 0) {
-    std::cerr << "gpusim_check_kernels: cannot run " << words[0] << '\n';
-    return 1;
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-}
-
-std::string contents_of(const std::string& path) {
-  std::ifstream in(path);
-  return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
 /// Puts the names of the shared arrays into a section of the object file. Without them, reports count bytes.
@@ -348,17 +352,30 @@ bool optimizes(const std::vector<std::string>& words) {
   return level == words.rend() || *level != "-O0";
 }
 
-int compile_and_check(std::vector<std::string> words, bool with_names) {
+int compile_and_check(std::vector<std::string> words, bool with_names, const std::string& architecture) {
   const std::string object = object_of(words), dump = object + ".ssa";
   if (!object.empty()) include_runtime(words);
+  const bool is_cuda = !architecture.empty() && !object.empty();
+  CudaSource source;
+  if (is_cuda) {
+    std::optional<CudaSource> known = rewrite_source(words, object, architecture);
+    if (!known) return 1;
+    source = std::move(*known);
+  }
   if (with_names && !object.empty()) words.push_back("-fdump-tree-ssa=" + dump);
   int status = run(words);
   if (object.empty()) return status;
   const std::string text = with_names && status == 0 ? contents_of(dump) : "";
   const GpuFunctions known = gpu_functions(text);
   if (status == 0) status = report_unknown_sizes(words, dump, known);
-  if (status == 0 && optimizes(words)) status = report(findings_in(object, known));
+  if (status == 0 && optimizes(words)) {
+    std::vector<Finding> findings = without(findings_in(object, known), source.host_only);
+    if (std::find(words.begin(), words.end(), "-DGPUSIM_RELAXED_CONSTEXPR") != words.end())
+      accept_constexpr(findings, source.constexpr_functions);
+    status = report(findings);
+  }
   if (with_names) std::remove(dump.c_str());
+  if (is_cuda) std::remove((object + ".ii").c_str());
   if (status != 0) {
     std::remove(object.c_str());  // or the next build would take it
   } else {
@@ -372,14 +389,22 @@ int compile_and_check(std::vector<std::string> words, bool with_names) {
 
 int main(int count, char** arguments) {
   std::vector<std::string> words(arguments + 1, arguments + count);
-  const bool with_names = !words.empty() && words[0] == "--names";
-  if (with_names) words.erase(words.begin());
+  const auto take = [&](const char* option) {
+    const bool is_given = !words.empty() && words[0] == option;
+    if (is_given) words.erase(words.begin());
+    return is_given;
+  };
+  const bool with_names = take("--names");
+  std::string architecture;
+  for (const std::string& word : words) {
+    if (word.starts_with("-DGPUSIM_CUDA_ARCH=")) architecture = word.substr(word.find('=') + 1);
+  }
   if (words.empty()) {
     std::cerr << "usage: gpusim_check_kernels [--names] COMPILER ARGUMENT...\n";
     return 2;
   }
   try {
-    return gpusim::check::compile_and_check(words, with_names);
+    return gpusim::check::compile_and_check(words, with_names, architecture);
   } catch (const std::exception& error) {
     std::cerr << "gpusim_check_kernels: warning: kernels are not checked: " << error.what() << '\n';
     return 0;

@@ -10,11 +10,17 @@ void AccessLog::enter(int lane) {
 }
 
 bool AccessLog::append(InstructionKey key, const LoopTracker& place, std::uintptr_t address) {
-  if (follow(key, place.iteration(), address)) return true;
+  const auto follows = [&] {
+    const WarpAccess& next = *cursor_;
+    if (!follow(key, place.iteration(), address)) return false;
+    if (key.kind() == AccessKind::kWrite) note_replaced(number_of(next), key, address);
+    return true;
+  };
+  if (follows()) return true;
   if (cursor_ == &accesses_[count_] && !slots_in_use_ && pacer_ < 0) {  // at the end of the path: extend it
     if (!may_add(key, place, nullptr)) return false;
     add(key, place);
-    return follow(key, place.iteration(), address);
+    return follows();
   }
   if (cursor_ == &accesses_[count_] && !slots_in_use_ && !is_before_pacer(key, place)) return false;
   if (!slots_in_use_) start_slots();
@@ -30,6 +36,7 @@ bool AccessLog::append(InstructionKey key, const LoopTracker& place, std::uintpt
   latest_ = i;
   accesses_[i].addresses[lane_] = address;
   accesses_[i].lanes |= bit_;
+  if (key.kind() == AccessKind::kWrite) note_replaced(i, key, address);
   return true;
 }
 
@@ -128,6 +135,7 @@ void AccessLog::next_window(bool some_stay) {
     if (!stays_[i] || i == kept++) continue;
     accesses_[kept - 1] = accesses_[i];
     places_[kept - 1] = places_[i];
+    replaced_[kept - 1] = replaced_[i];
   }
   for (std::uint16_t slot : used_slots_) slots_[slot].used = false;
   used_slots_.clear();

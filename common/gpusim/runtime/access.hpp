@@ -101,7 +101,8 @@ class AccessLog {
   explicit AccessLog(bool follows = true)
       : follows_(follows),
         accesses_(std::make_unique<WarpAccess[]>(kCapacity + 1)),
-        places_(std::make_unique<LoopTracker[]>(kCapacity)) {
+        places_(std::make_unique<LoopTracker[]>(kCapacity)),
+        replaced_(std::make_unique<Digests[]>(kCapacity)) {
     clear();
   }
 
@@ -112,9 +113,12 @@ class AccessLog {
   static std::uint64_t id_of(InstructionKey key, std::uint64_t iteration) { return key.bits ^ iteration; }
 
   /// Records an access of the current lane if the lanes before it did the same at this point.
+  /// @tparam kStored  bytes that it is about to store: see replaced(); 0 if it is no store
+  template <std::size_t kStored = 0>
   bool follow(InstructionKey key, std::uint64_t iteration, std::uintptr_t address) {
     WarpAccess& next = *cursor_;
     if (next.id != id_of(key, iteration)) return false;
+    if constexpr (kStored != 0) replaced_[number_of(next)][lane_] = digest<kStored>(address);
     next.addresses[lane_] = address;
     next.lanes |= bit_;
     ++cursor_;
@@ -131,6 +135,33 @@ class AccessLog {
   /// The number of an access that is being processed, as latest() counts.
   int number_of(const WarpAccess& access) const { return int(&access - &accesses_[0]); }
   const LoopTracker& place(int access) const { return places_[access]; }
+
+  /// What is at an address, in 4 bytes: values of up to 4 bytes are that themselves.
+  template <std::size_t kSize>
+  static std::uint32_t digest(std::uintptr_t address) {
+    const auto* const at = reinterpret_cast<const void*>(address);
+    if constexpr (kSize < 4) {
+      std::uint32_t value = 0;
+      __builtin_memcpy(&value, at, kSize);
+      return value;
+    } else {
+      std::array<std::uint32_t, kSize / 4> words;
+      __builtin_memcpy(words.data(), at, kSize);
+      std::uint32_t value = words[0];
+      for (std::size_t i = 1; i < words.size(); ++i) value = std::rotl(value, 5) * 0x9e3779b1u + words[i];
+      return value;
+    }
+  }
+  static std::uint32_t digest(std::uintptr_t address, std::size_t size) {
+    return size == 4    ? digest<4>(address)
+           : size == 8  ? digest<8>(address)
+           : size == 16 ? digest<16>(address)
+           : size == 2  ? digest<2>(address)
+                        : digest<1>(address);
+  }
+  /// What a store of a lane has replaced: what the lane before it, of those that store to this address, has
+  /// stored there.
+  std::uint32_t replaced(int access, int lane) const { return replaced_[access][lane]; }
 
   /// Whether every access has been passed to `process`.
   bool empty() const { return count_ == 0; }
@@ -179,6 +210,10 @@ class AccessLog {
   void pace(InstructionKey key, const LoopTracker& place);
   bool is_before_pacer(InstructionKey key, const LoopTracker& place) const;
   int add(InstructionKey key, const LoopTracker& place);
+  void note_replaced(int access, InstructionKey key, std::uintptr_t address) {
+    if (key.size() == 0 || key.size() > 16) return;
+    replaced_[access][lane_] = digest(address, key.size());
+  }
   void leave_path();
   std::uint16_t slot_of(std::uint64_t id);
   void link(int i);
@@ -189,6 +224,8 @@ class AccessLog {
   const bool follows_;
   std::unique_ptr<WarpAccess[]> accesses_;  ///< the entry at count_ has no id, so that no cursor passes it
   std::unique_ptr<LoopTracker[]> places_;   ///< where each of them is
+  using Digests = std::array<std::uint32_t, kWarpSize>;
+  std::unique_ptr<Digests[]> replaced_;  ///< of stores
   int count_ = 0;
   int kept_ = 0;  ///< how many of them are from the window before
 

@@ -23,6 +23,7 @@ struct Allocation {
   std::uintptr_t end = 0;  ///< begin + the requested bytes
   std::string name;
   bool live = false;
+  std::vector<std::uintptr_t> callers;  ///< of cudaMalloc(), as long as the name does not come from them
   // Of the tensor in it, if the program has told:
   std::uintptr_t tensor = 0;  ///< its address
   std::vector<std::int64_t> shape;
@@ -39,6 +40,9 @@ class Arena {
   bool release(void* pointer);
   /// Gives the allocation that holds the pointer a name.
   void set_name(const void* pointer, const std::string& name);
+  /// Gives allocations without names those that the program's sources have. Looks up source lines.
+  /// @return  the old and the new name of each
+  const std::map<std::string, std::string>& find_names();
   void set_tensor(const void* pointer, const std::vector<std::int64_t>& shape, const std::string& type);
 
   std::size_t capacity() const { return capacity_; }
@@ -47,9 +51,6 @@ class Arena {
   std::uintptr_t base() const { return base_; }
   std::size_t size() const { return size_; }
   bool contains(std::uintptr_t address) const { return address - base_ < size_; }
-
-  /// Whether an address comes from a null pointer: Linux maps nothing in the first 64 KiB.
-  static bool is_null(std::uintptr_t address) { return address < 65536; }
 
   /// Index of the allocation that holds all of [address, address + bytes), or 0.
   [[gnu::always_inline]] std::uint32_t find(std::uintptr_t address, std::size_t bytes) const {
@@ -65,6 +66,13 @@ class Arena {
   std::string place_of(std::uintptr_t address) const;
 
   /// One byte per word: bit b is set when byte b of the word has been written.
+  /// Makes all ones of the bytes in a range that are in no allocation.
+  void poison(std::uintptr_t address, std::size_t bytes) const {
+    for (std::uintptr_t a = address; a < address + bytes; ++a) {
+      if (contains(a) && find(a, 1) == 0) *reinterpret_cast<volatile std::uint8_t*>(a) = 0xff;
+    }
+  }
+
   std::uint8_t* initialized(std::uintptr_t address) const { return &init_[(address - base_) >> 2]; }
   void mark(std::uintptr_t address, std::size_t bytes, bool initialized);
   /// The number of consecutive bytes from the address on that have been written, up to `bytes`.
@@ -96,6 +104,7 @@ class Arena {
   std::unique_ptr<GridOrder> grid_order_;
   Publishers publishers_;
   std::vector<Allocation> allocations_;
+  std::map<std::string, std::string> found_names_;
   std::map<std::uintptr_t, std::size_t> free_;  ///< below top_: address and bytes; no two are adjacent
 };
 

@@ -14,6 +14,7 @@
 #include "gpusim/runtime/emulated.hpp"
 #include "gpusim/runtime/fiber_sanitizer.hpp"
 #include "gpusim/runtime/local_reads.hpp"
+#include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
@@ -76,6 +77,7 @@ void BlockRunner::begin_launch(const device::Launch& launch) {
   ::blockDim = {block_dim_.x, block_dim_.y, block_dim_.z};
   ::gridDim = {grid_dim_.x, grid_dim_.y, grid_dim_.z};
   launch_ = &launch;
+  follows_lost_block_ = Session::instance().has_lost_block();
   if (expects_for_ != reinterpret_cast<const void*>(launch.kernel)) {
     expects_for_ = reinterpret_cast<const void*>(launch.kernel);
     expects_clocks_ = false;
@@ -114,13 +116,15 @@ void BlockRunner::begin_block(std::uint64_t linear, std::uint32_t number) {
   ::blockIdx = {block.x, block.y, block.z};
   block_epoch_ = ++epoch_;
   trapped_ = false;
-  idle_rounds_ = 0;
+  idle_rounds_ = fruitless_tries_ = 0;
   waits_ = 0;
   operations_.clear();
   arrived_.clear();
   arrivals_.clear();
+  seen_releases_.clear();
   dependencies_.clear();
   declared_.clear();
+  latest_stores_.clear();
   clear_shared();
   global_shadow_.next_block();
   start_threads();
@@ -157,6 +161,7 @@ void BlockRunner::start_threads() {
     t.index = index;
     t.linear = i;
     t.state = State::kReady;
+    t.reads_outside = 0;
     t.fence_epoch = 0;
     t.fence_pc = nullptr;
     t.loops.reset();

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -46,6 +48,7 @@
 #include "gpusim/runtime/races.hpp"
 #include "gpusim/runtime/recorder.hpp"
 #include "gpusim/runtime/sites.hpp"
+#include "gpusim/runtime/watchdog.hpp"
 
 // The built-in variables of a kernel. The kernel sees them as constants, through shim/device_functions.h.
 extern __thread gpusim::device::Index threadIdx;
@@ -56,13 +59,47 @@ extern __thread gpusim::device::Index gridDim;
 namespace gpusim {
 
 class Cluster;
+class ResidentGrid;
+
+/// Whether the lanes of a warp do nothing but read the same few words again and again: until another block
+/// changes them.
+struct WaitingLoop {
+  static constexpr int kMostWords = 8;
+  std::array<std::uintptr_t, kMostWords> words;
+  int count = 0;
+  bool has_others = false;  ///< it does something else
+  int rounds = 0;           ///< for so many windows
+  bool is_told = false;     ///< the other blocks know (see Progress)
+  std::uint64_t changes = 0;
+  std::chrono::steady_clock::time_point since;  ///< all blocks wait, without any change
+
+  void look_at(const WarpAccess& access) {
+    const AccessKind kind = access.key.kind();
+    if (kind == AccessKind::kFence) return;
+    if (kind != AccessKind::kRead && kind != AccessKind::kReadPublished && kind != AccessKind::kAtomic &&
+        kind != AccessKind::kArrival) {
+      has_others = true;
+      return;
+    }
+    if (kind == AccessKind::kArrival) return;
+    const std::uintptr_t word = access.addresses[std::size_t(std::countr_zero(access.lanes))];
+    if (std::find(words.begin(), words.begin() + count, word) != words.begin() + count) return;
+    if (count == kMostWords) {
+      has_others = true;
+    } else {
+      words[std::size_t(count++)] = word;
+    }
+  }
+};
 
 /// The counts and findings of one CPU thread.
 struct Tally {
   std::vector<GlobalCounters> allocations;  ///< by index in the arena
   SharedCounters shared;
   OpCounters ops;
-  BlockCounts blocks;  ///< if is_profiling()
+  bool has_lost_block = false;  ///< a block was given up: what it should have written may be read later
+  std::int64_t muted = 0;       ///< uninitialized reads that may follow from that
+  BlockCounts blocks;           ///< if is_profiling()
   Findings findings;
   std::map<std::uintptr_t, std::int64_t> early_waits;  ///< over-waited groups, by the wait
   std::vector<std::uintptr_t> suspects;  ///< words over which blocks may be in conflict (see GridRaces)
@@ -100,14 +137,15 @@ class BlockRunner {
   /// the thread ends.
   template <AccessKind kKind, std::size_t kSize>
   [[gnu::always_inline]] void access(const void* pointer, const void* pc) {
+    constexpr std::size_t kStored = kKind == AccessKind::kWrite ? kSize : 0;
     const auto address = reinterpret_cast<std::uintptr_t>(pointer);
     if (address - shared_base_ < shared_bytes_) {
       const InstructionKey key = InstructionKey::make(pc, kSize, kKind, Space::kShared);
-      if (passes_shared<kKind, kSize>(address) && log_.follow(key, iteration_, address)) [[likely]]
+      if (passes_shared<kKind, kSize>(address) && log_.follow<kStored>(key, iteration_, address)) [[likely]]
         return;
     } else if (address - arena_base_ < arena_bytes_) {
       const InstructionKey key = InstructionKey::make(pc, kSize, kKind, Space::kGlobal);
-      if (passes_global<kKind, kSize>(address) && log_.follow(key, iteration_, address)) [[likely]]
+      if (passes_global<kKind, kSize>(address) && log_.follow<kStored>(key, iteration_, address)) [[likely]]
         return;
     } else if (is_own_local(address)) [[likely]] {
       if (register_time_ != 0) [[unlikely]]
@@ -148,8 +186,9 @@ class BlockRunner {
   /// Whether it is in a local variable of the thread that runs.
   bool is_own_local(std::uintptr_t address) const { return address - own_stack_ < kStackStride; }
   int lane() const { return current_->linear % kWarpSize; }
-  std::uint32_t active_lanes() const { return lanes_in_turn_; }
 
+  /// An atomic operation has changed what is in memory: its thread does not only wait.
+  void note_change() { has_changed_ = true; }
   int sync_threads(int value, const void* pc);
   void thread_fence(const void* pc);
   /// @param waits  for the kernel before; otherwise the next one may begin
@@ -160,7 +199,23 @@ class BlockRunner {
   /// Carries out such an atomic operation. See GridOrder.
   template <class Operation>
   void arrive_at_counter(const void* counter, bool acquires, Operation&& operation, const void* pc);
+  /// A thread has read a word with an atomic operation, or is about to read it as volatile: it acquires what other blocks
+  /// have released there.
+  void note_news(const void* word, const void* pc);
+  /// A volatile access: atomic, but it does not change what it reads.
+  template <AccessKind kKind, std::size_t kSize>
+  void volatile_access(const void* pointer, const void* pc) {
+    const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+    if (address - shared_base_ < shared_bytes_ || is_own_local(address)) return access<kKind, kSize>(pointer, pc);
+    on_volatile_access(pointer, kSize, kKind, pc);
+  }
+  void on_volatile_access(const void* pointer, std::size_t size, AccessKind kind, const void* pc);
   [[noreturn]] void trap_by_kernel(const void* pc);
+  /// The code of the thread that runs has caused a signal. @param divides  by zero
+  [[noreturn]] void fault(int signal, bool divides, std::uintptr_t address, const void* pc);
+  /// Ends the thread because its kernel makes no progress.
+  [[noreturn]] void time_out(const void* pc);
+  [[noreturn]] void fail_assertion(const char* condition, const void* pc);
   void warp_rendezvous(unsigned mask, device::WarpOp op, void* operand, void (*resolve)(void* const*),
                        const void* pc);
   /// A shuffle has read the value of a lane that takes no part in it: the mask does not name it, or it was
@@ -179,6 +234,12 @@ class BlockRunner {
   void copy_commit(const void* pc);
   void copy_wait(int pending, const void* pc);
   void declare_members(const DeclaredObject& object);
+  /// See device_groups.hpp.
+  void sync_grid(const void* pc);
+  bool is_cooperative() const { return launch_->cooperative; }
+  bool has_cluster() const { return cluster_ != nullptr; }
+  device::Index cluster_dim() const { return has_cluster() ? launch_->cluster : device::Index{1, 1, 1}; }
+  int rank_of_shared(const void* address) const;
   int cluster_rank(const void* pc);
   void cluster_arrive(bool relaxed, const void* pc);
   void cluster_wait(const void* pc);
@@ -191,6 +252,17 @@ class BlockRunner {
   // Compute capability 9.0: see device_hopper.hpp.
   std::uint32_t shared_address(const void* pointer);
   void* shared_pointer(std::uint32_t address) const;
+  /// See device_ptx.hpp.
+  void* pointer_of_window(std::uint32_t address);
+  std::uint32_t window_address(const void* pointer);
+  std::uint64_t number_in_grid() const { return linear_; }
+  std::uint32_t dynamic_shared_bytes() const { return std::uint32_t(launch_->dynamic_shared_bytes); }
+  void mbarrier_expect(const void* barrier, int bytes, const void* pc);
+  int mbarrier_parity(const void* barrier);
+  bool mbarrier_try_wait(const void* barrier, int parity, bool of_cluster, const void* pc);
+  void let_waits_cover_registers() { waits_cover_registers_ = true; }
+  const std::uint32_t* copy_of_operand(const std::uint32_t* const* registers);
+  [[noreturn]] void refuse(const char* why, const void* pc);
   void mbarrier_init(const void* barrier, int arrivals, const void* pc);
   void mbarrier_arrive(const void* barrier, int bytes, const void* pc);
   /// @param of_cluster  acquires what other blocks have released, not only what its own has
@@ -252,12 +324,14 @@ class BlockRunner {
 
  private:
   friend class Cluster;
+  friend class ResidentGrid;
 
   enum class State : std::uint8_t {
     kReady,
     kWarpSync,
     kBlockSync,
     kClusterSync,
+    kGridSync,
     kMbarrier,
     kNamedBarrier,
     kDone
@@ -276,7 +350,7 @@ class BlockRunner {
     int linear = 0;
     State state = State::kDone;
     const void* sync_pc = nullptr;
-    unsigned mask = 0;  ///< kBlockSync, kClusterSync: 0
+    unsigned mask = 0;  ///< kBlockSync, kClusterSync, kGridSync: 0
     // kWarpSync
     device::WarpOp op = device::WarpOp::kSync;
     void* operand = nullptr;
@@ -288,7 +362,9 @@ class BlockRunner {
     bool arrived = false;            ///< kMbarrier, kNamedBarrier: the scheduler has seen this thread there
     bool of_cluster = false;         ///< kMbarrier: the scope of the wait
     bool only_tests = false;         ///< kMbarrier: it goes on even if the phase is not complete
+    bool tries = false;              ///< kMbarrier: it goes on if no thread can do anything else
     bool passed = false;             ///< kMbarrier: the phase was complete
+    int reads_outside = 0;           ///< that it has made: what it does with their values is not reported
     std::uint32_t fence_epoch = 0;   ///< in which it has executed its latest __threadfence()
     const void* fence_pc = nullptr;  ///< of its latest __threadfence(), as far as the log has been processed
     LoopTracker loops;
@@ -362,6 +438,9 @@ class BlockRunner {
   void finish_block();
   bool run_warp(int warp);
   void resolve_warp(int warp);
+  bool goes_on_waiting(bool only_reads);
+  void end_waiting();
+  bool release_active(int warp);
   void keep_places(int warp);
   bool release_barrier();
   void abandon();
@@ -396,6 +475,7 @@ class BlockRunner {
   void count_operation(Operation::Kind kind, std::int64_t lanes, int warp);
   void passed_warp_barrier(int warp, std::uint32_t lanes, bool everyone);
   void passed_block_barrier();
+  void pass_grid_barrier(std::uint32_t number);
   void release(int thread, Clock& clock, bool relaxed = false);
   void acquire(int thread, const Clock& clock);
   std::uint32_t known(int thread, int other) const;
@@ -422,7 +502,9 @@ class BlockRunner {
 
   // block_barriers.cpp
   void settle_waits(int warp);
-  void come_to_mbarrier(const void* barrier, int parity, bool of_cluster, bool only_tests, const void* pc);
+  void come_to_mbarrier(const void* barrier, int parity, bool of_cluster, bool only_tests, bool tries,
+                        const void* pc);
+  bool end_tries();
   void settle_mbarrier(Thread& thread);
   void check_mbarrier(std::uintptr_t address, const void* pc);
   void check_named_barrier(int id, int threads, const void* pc);
@@ -458,6 +540,8 @@ class BlockRunner {
   void count_shared(const WarpAccess& access, const Pattern& pattern);
   Actor actor_of(InstructionKey key, int warp);
   std::uint32_t first_block() const;  ///< the number of the launch's first one
+  void compare_stores(const WarpAccess& access, std::uint32_t lanes, int warp);
+  bool is_of_same_instruction(std::uintptr_t address, const Actor& actor, const Rival& rival) const;
   void find_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor);
   void use_global(InstructionKey key, std::uintptr_t address, std::size_t size, std::uint32_t lanes,
                   const Actor& actor);
@@ -467,6 +551,8 @@ class BlockRunner {
 
   // block_order.cpp
   void note_arrival(Arrival&& arrival);
+  void set_arrivals();
+  void take_news(std::uintptr_t word, int thread, const void* pc);
   void process_arrivals(const WarpAccess& access, int warp);
   void process_arrival(Arrival&& arrival, int thread);
   std::size_t latest_arrival(const Actor& actor, int lane) const;
@@ -525,8 +611,11 @@ class BlockRunner {
   }
 
   // block_access.cpp
-  void check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
-  void check_shared(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
+  /// Both return false if there is nothing to be counted: the thread reads out of bounds.
+  bool check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
+  bool check_shared(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
+  bool may_follow(Space space, std::uintptr_t address) const;
+  void read_outside(Space space, std::uintptr_t address, std::size_t size, const void* pc);
   void access_local(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc);
   void access_elsewhere(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
                         bool aligned);
@@ -685,12 +774,19 @@ class BlockRunner {
   // The block that runs.
   std::uint64_t linear_ = 0;
   std::uint32_t number_ = 0;
+  int fruitless_tries_ = 0;             ///< rounds in which the block went on only because tries were in vain
+  bool waits_cover_registers_ = false;  ///< waits for products name no registers: those of inline PTX
+  std::vector<std::array<std::uint32_t, 4>> operand_copies_;  ///< by thread: see copy_of_operand()
   Dim3 block_dim_, grid_dim_;
   int thread_count_ = 0, warp_count_ = 0, live_ = 0;
   std::uint32_t epoch_ = 0, block_epoch_ = 0;
   bool trapped_ = false;
+  bool follows_lost_block_ = false;  ///< a block of an earlier launch was given up
+  Pulse& pulse_ = Pulse::make();
   bool in_fiber_ = false;  ///< a thread runs
   bool yields_ = false;    ///< a warp has had a long turn: it may be waiting for something that others write
+  WaitingLoop waiting_loop_;
+  bool has_changed_ = false;  ///< since the accesses in the log have been looked at
   int idle_rounds_ = 0;    ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
   record::BlockRecord* record_ = nullptr;  ///< of this block, if it is recorded
@@ -705,6 +801,9 @@ class BlockRunner {
   std::uint64_t iteration_ = 0;  ///< of current_, by its LoopTracker
   std::uint32_t register_time_ = 0;  ///< of current_: see RegisterUses; 0 before its first wgmma_fence()
   AccessLog log_{!debugging_};
+  /// For a debugger: by address, in which iteration of the loops around it the latest store has been made.
+  std::unordered_map<std::uintptr_t, std::uint64_t> latest_stores_;
+  int first_lane_in_turn_ = 0;  ///< of the lanes whose accesses are in the log
   PatternCache patterns_;
 
   // Shared memory: the TLS block of this CPU thread.
@@ -732,6 +831,7 @@ class BlockRunner {
   GlobalShadow global_shadow_;
   std::vector<Arrival> arrived_;      ///< in the log
   std::vector<Arrival> arrivals_;     ///< of this block
+  std::unordered_map<std::uintptr_t, std::uint64_t> seen_releases_;  ///< by word: the latest that it has acquired
   std::vector<Moment> dependencies_;  ///< its waits for the kernel before
 
   // Asynchronous operations. Most kernels have none, and then all this stays empty.
@@ -817,12 +917,14 @@ void BlockRunner::found(const FindingKey& key, Complete&& complete) {
 template <class Operation>
 void BlockRunner::arrive_at_counter(const void* counter, bool acquires, Operation&& operation,
                                     const void* pc) {
-  if (is_shared(counter)) return operation();
+  if (is_shared(counter)) return static_cast<void>(operation());
   std::uint64_t position = 0;
+  bool changes = false;
   {
     const OutsideKernel outside;
-    position = arena_.grid_order().carry_out(operation);
+    position = arena_.grid_order().carry_out(counter, [&] { return changes = operation(); });
   }
+  if (!changes && !acquires) return note_news(counter, pc);  // it only looks
   note_arrival({.counter = reinterpret_cast<std::uintptr_t>(counter) - arena_base_,
                 .position = position,
                 .pc = pc,
@@ -841,6 +943,9 @@ void BlockRunner::product_defect(std::uint8_t rule, int thread, const Places& pl
     e.message = with_lines("Wgmma error detected. " + words(), places);
   });
 }
+
+/// See Pool in device.cpp.
+bool start_another_block();
 
 /// Where dynamic shared memory lives, registered by the objects of dynamic_shared.hpp.
 void register_dynamic_shared(void* (*address)());

@@ -46,9 +46,9 @@ void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind ki
   if (address - shared_base_ < shared_bytes_) {
     if (variables_[variable_of_word_[(address - shared_base_) / 4]].is_index) return;  // clang's hooks see it
     space = Space::kShared;
-    check_shared(address, size, kind, pc, aligned);
+    if (!check_shared(address, size, kind, pc, aligned)) return;
   } else if (address - arena_base_ < arena_bytes_) {
-    check_global(address, size, kind, pc, aligned);
+    if (!check_global(address, size, kind, pc, aligned)) return;
   } else {
     return is_own_local(address) ? access_local(address, size, kind, pc)
                                  : access_elsewhere(address, size, kind, pc, aligned);
@@ -59,6 +59,7 @@ void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind ki
     const int warp = current_->linear / kWarpSize;
     warps_[warp].barrier_pc = nullptr;
     find_races(key, address, 1u << lane(), actor_of(key, warp));
+    if (kind == AccessKind::kWrite) latest_stores_[address] = iteration_;
   }
   note_depth();
   while (!log_.append(key, current_->loops, address)) suspend();
@@ -141,10 +142,16 @@ void BlockRunner::count_block(const void* pc) {
   ++tally.blocks[reinterpret_cast<std::uintptr_t>(pc)];
 }
 
-void BlockRunner::check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
+bool BlockRunner::check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
                                bool aligned) {
-  if (arena_.find(address, size) == 0)
+  if (arena_.find(address, size) == 0) {
+    if (kind == AccessKind::kRead) {
+      read_outside(Space::kGlobal, address, size, pc);
+      arena_.poison(address, size);
+      return false;
+    }
     trap(DefectKind::kOutOfBounds, Space::kGlobal, address, size, kind, pc);
+  }
   if (aligned && address % size != 0) trap(DefectKind::kMisaligned, Space::kGlobal, address, size, kind, pc);
   std::uint8_t* state = arena_.initialized(address);
   if (kind == AccessKind::kWrite || kind == AccessKind::kPublish) {
@@ -152,26 +159,57 @@ void BlockRunner::check_global(std::uintptr_t address, std::size_t size, AccessK
   } else if (!all_initialized(state, address, size)) {
     found_uninitialized(Space::kGlobal, address, size, pc);
   }
+  return true;
 }
 
-void BlockRunner::check_shared(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
+/// A thread goes on after a read out of bounds with what is there: ones, unless it belongs to something else.
+/// A loop that goes on for long with that has lost its way.
+void BlockRunner::read_outside(Space space, std::uintptr_t address, std::size_t size, const void* pc) {
+  constexpr int kMost = 1 << 12;
+  if (current_->reads_outside < kMost && !may_follow(space, address)) {
+    const FindingKey key{.kind = DefectKind::kOutOfBounds,
+                         .pc = reinterpret_cast<std::uintptr_t>(pc),
+                         .access = AccessKind::kRead,
+                         .space = space,
+                         .bytes = std::uint32_t(size)};
+    found(key, [&](Example& e) { fill(e, current_->linear, space, address); });
+  }
+  if (++current_->reads_outside > kMost) stop();
+}
+
+/// Whether an address out of bounds may come from a value that the thread has read out of bounds: ones make -1
+/// of an index, or a very large one.
+bool BlockRunner::may_follow(Space space, std::uintptr_t address) const {
+  if (current_->reads_outside == 0) return false;
+  if (space != Space::kGlobal || !arena_.contains(address)) return space == Space::kGlobal;
+  constexpr std::uintptr_t kFar = std::uintptr_t(1) << 26;
+  const std::uint32_t nearest = arena_.nearest(address);
+  return nearest == 0 || address - arena_.allocation(nearest).end >= kFar;
+}
+
+bool BlockRunner::check_shared(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
                                bool aligned) {
   const std::size_t offset = address - shared_base_;
   const StaticVariable* v = &variables_[variable_of_word_[offset / 4]];
   if (offset - v->offset >= v->bytes || offset - v->offset + size > v->bytes) [[unlikely]] {
     v = variable_at(offset);  // two small variables in one word
     if (v == nullptr || offset - v->offset + size > v->bytes) {
+      if (kind == AccessKind::kRead && address % size == 0) {
+        read_outside(Space::kShared, address, size, pc);
+        return false;
+      }
       trap(DefectKind::kOutOfBounds, Space::kShared, address, size, kind, pc);
     }
   }
   if (aligned && address % size != 0) trap(DefectKind::kMisaligned, Space::kShared, address, size, kind, pc);
-  if (kind == AccessKind::kCopyIssue) return;
+  if (kind == AccessKind::kCopyIssue) return true;
   std::uint8_t* state = &shared_state_[offset / 4];
   if (kind == AccessKind::kWrite || kind == AccessKind::kCopyLand) {
     set_initialized(state, address, size);
   } else if (!all_initialized(state, address, size)) {
     found_uninitialized(Space::kShared, address, size, pc);
   }
+  return true;
 }
 
 BlockRunner::StaticVariable* BlockRunner::variable_at(std::size_t offset) {
@@ -250,7 +288,7 @@ void BlockRunner::trap(DefectKind kind, Space space, std::uintptr_t address, std
                        .access = access,
                        .space = space,
                        .bytes = std::uint32_t(size)};
-  found(key, [&](Example& e) { fill(e, current_->linear, space, address); });
+  if (!may_follow(space, address)) found(key, [&](Example& e) { fill(e, current_->linear, space, address); });
   stop();
 }
 
@@ -287,6 +325,11 @@ void BlockRunner::stop() {
 }
 
 void BlockRunner::found_uninitialized(Space space, std::uintptr_t address, std::size_t size, const void* pc) {
+  if (current_->reads_outside != 0) return;
+  if (space == Space::kGlobal && follows_lost_block_) {
+    ++tally.muted;
+    return;
+  }
   const FindingKey key{.kind = DefectKind::kUninitializedRead,
                        .pc = reinterpret_cast<std::uintptr_t>(pc),
                        .space = space,

@@ -247,7 +247,8 @@ void BlockRunner::finish_products(int warp, std::uint32_t covered, const void* p
       tile.left_by = pc;
       return false;
     }
-    const auto unnamed = RegisterUse::make(RegisterUse::kUnnamed, true, tile.pc);
+    const auto unnamed = waits_cover_registers_ ? RegisterUse::make(RegisterUse::kFresh, false, pc)
+                                                : RegisterUse::make(RegisterUse::kUnnamed, true, tile.pc);
     for (int lane = 0; lane < kWarpSize; ++lane) {
       float* const d = tile.arrays[std::size_t(lane)];
       for (int i = 0; i < tile.count; ++i) {

@@ -156,6 +156,7 @@ bool BlockRunner::process_operation(Operation& operation, int thread, const void
     case Operation::Kind::kStoreInCluster:
     case Operation::Kind::kCopyInCluster: return process_in_cluster(operation, thread, pc);
     case Operation::Kind::kArrive:
+    case Operation::Kind::kExpect:
     case Operation::Kind::kLoad: break;
   }
   Mbarrier* const barrier = find_mbarrier(operation.barrier);
@@ -164,6 +165,12 @@ bool BlockRunner::process_operation(Operation& operation, int thread, const void
     return false;
   }
   use_mbarrier(AccessKind::kAtomic, operation.barrier, thread, pc);
+  if (operation.kind == Operation::Kind::kExpect) {
+    barrier->bytes += operation.value;
+    barrier->expect_pc = pc;
+    trace_event("expect", thread, pc, *barrier);
+    return false;
+  }
   if (operation.kind == Operation::Kind::kArrive) return arrive(*barrier, operation, *this, thread, pc);
   begin_load(operation.copies[0], *barrier, thread, pc);
   return false;

@@ -38,16 +38,55 @@ void BlockRunner::mbarrier_arrive(const void* barrier, int bytes, const void* pc
 }
 
 void BlockRunner::mbarrier_wait(const void* barrier, int parity, bool of_cluster, const void* pc) {
-  come_to_mbarrier(barrier, parity, of_cluster, false, pc);
+  come_to_mbarrier(barrier, parity, of_cluster, false, false, pc);
+}
+
+bool BlockRunner::mbarrier_try_wait(const void* barrier, int parity, bool of_cluster, const void* pc) {
+  come_to_mbarrier(barrier, parity, of_cluster, false, true, pc);
+  return current_->passed;
+}
+
+/// No thread of the block can go on: those that only try to wait do. @return  false: there is none, or all of
+/// them have tried in vain often enough
+bool BlockRunner::end_tries() {
+  constexpr int kMostTries = 256;
+  if (fruitless_tries_ >= kMostTries) return false;
+  bool any = false;
+  for (int i = 0; i < thread_count_; ++i) {
+    Thread& t = threads_[i];
+    if (t.state != State::kMbarrier || !t.tries) continue;
+    t.state = State::kReady;
+    --waits_;
+    any = true;
+  }
+  fruitless_tries_ += any;
+  return any;
+}
+
+void BlockRunner::mbarrier_expect(const void* barrier, int bytes, const void* pc) {
+  require(90, "mbarrier", pc);
+  const auto address = reinterpret_cast<std::uintptr_t>(barrier);
+  check_own_mbarrier(address, "", pc);
+  check_mbarrier(address, pc);
+  if (bytes < 0 || bytes > kMostBytes) {
+    misuse(pc, {name_of(address, pc), " cannot expect " + std::to_string(bytes) + " bytes: must be 0 to " +
+                                          std::to_string(kMostBytes)});
+  }
+  post({.kind = Operation::Kind::kExpect, .barrier = address, .value = bytes}, pc);
+}
+
+int BlockRunner::mbarrier_parity(const void* barrier) {
+  const Mbarrier* const b = has_clocks_ ? find_mbarrier(reinterpret_cast<std::uintptr_t>(barrier)) : nullptr;
+  return b == nullptr ? 0 : int(b->phase & 1);
 }
 
 bool BlockRunner::mbarrier_test_wait(const void* barrier, int parity, const void* pc) {
-  come_to_mbarrier(barrier, parity, false, true, pc);
+  come_to_mbarrier(barrier, parity, false, true, false, pc);
   return current_->passed;
 }
 
 void BlockRunner::come_to_mbarrier(const void* barrier, int parity, bool of_cluster, bool only_tests,
-                                   const void* pc) {
+                                   bool tries, const void* pc) {
   require(90, "mbarrier", pc);
   const auto address = reinterpret_cast<std::uintptr_t>(barrier);
   check_own_mbarrier(address, ": a thread can wait only for those of its own block", pc);
@@ -63,6 +102,7 @@ void BlockRunner::come_to_mbarrier(const void* barrier, int parity, bool of_clus
   t.arrived = false;
   t.of_cluster = of_cluster;
   t.only_tests = only_tests;
+  t.tries = tries;
   t.passed = false;
   t.barrier = address;
   ++waits_;
@@ -324,6 +364,7 @@ void BlockRunner::settle_mbarrier(Thread& t) {
   t.arrived = true;
   if (!complete && !try_complete(*b)) return;
   t.passed = true;
+  fruitless_tries_ = 0;
   trace_event("go on", t.linear, t.sync_pc, *b);
   use_mbarrier(AccessKind::kAtomic, t.barrier, t.linear, t.sync_pc);
   acquire(t.linear, b->complete);

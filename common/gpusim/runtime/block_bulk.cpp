@@ -79,7 +79,10 @@ void BlockRunner::check_run(const BulkCopy& copy, std::uintptr_t global, std::si
                                               : AccessKind::kAtomic,
          pc);
   }
-  if (writes) return check_global(global, bytes, AccessKind::kWrite, pc, false);
+  if (writes) {
+    check_global(global, bytes, AccessKind::kWrite, pc, false);
+    return;
+  }
   const std::size_t written = arena_.written_prefix(global, bytes);
   if (written < bytes) found_uninitialized(Space::kGlobal, global + written, bytes, pc);
 }

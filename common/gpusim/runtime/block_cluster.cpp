@@ -101,6 +101,39 @@ void BlockRunner::misuse_cluster(const std::string& how, const void* pc) {
   stop();
 }
 
+int BlockRunner::rank_of_shared(const void* address) const {
+  if (cluster_ == nullptr) return 0;
+  const BlockRunner* const owner = cluster_->owner_of(reinterpret_cast<std::uintptr_t>(address));
+  return owner != nullptr ? owner->rank_ : rank_;
+}
+
+void BlockRunner::sync_grid(const void* pc) {
+  if (!launch_->cooperative)
+    refuse("a barrier of the grid in a launch that is not cooperative: it needs cudaLaunchCooperativeKernel()", pc);
+  Thread& t = *current_;
+  t.state = State::kGridSync;
+  t.sync_pc = pc;
+  t.mask = 0;
+  suspend();
+}
+
+// --- when all threads of a grid are there
+
+/// @param number  of the block from here on: see ResidentGrid
+void BlockRunner::pass_grid_barrier(std::uint32_t number) {
+  for (int i = 0; i < thread_count_; ++i) {
+    Thread& t = threads_[i];
+    if (t.state == State::kGridSync) t.state = State::kReady;
+  }
+  for (int w = 0; w < warp_count_; ++w) tally.ops.barriers += warps_[w].live != 0;
+  if (has_clocks_) passed_block_barrier();
+  number_ = number;
+  block_epoch_ = ++epoch_;
+  idle_rounds_ = 0;
+  arrivals_.clear();
+  global_shadow_.next_block();
+}
+
 // --- when all lanes of a warp are there
 
 void BlockRunner::note_cluster(device::WarpOp op, std::uint32_t lanes, int warp) {

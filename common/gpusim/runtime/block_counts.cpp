@@ -29,13 +29,23 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
     }
     return;
   }
+  if (key.kind() == AccessKind::kReadPublished) {
+    for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+      const int lane = std::countr_zero(rest);
+      take_news(access.addresses[std::size_t(lane)], warp * kWarpSize + lane, reinterpret_cast<const void*>(key.pc()));
+    }
+    if (key.space() == Space::kLocal) return;
+  }
   if (key.kind() == AccessKind::kArrival) return process_arrivals(access, warp);
   if (key.kind() == AccessKind::kFence) return process_fence(key, access.lanes, warp);
   if (key.kind() >= AccessKind::kCopyCommit) return process_note(access, warp);
   warps_[warp].barrier_pc = nullptr;
   if (!warps_[warp].products.tiles.empty()) ++tally.ops.accesses_beside_products;
   if (trace != nullptr) [[unlikely]] {
-    trace->push_back({key.space(), key.kind(), key.size(), access.lanes,
+    const AccessKind kind = key.kind() == AccessKind::kPublish         ? AccessKind::kWrite
+                            : key.kind() == AccessKind::kReadPublished ? AccessKind::kRead
+                                                                       : key.kind();
+    trace->push_back({key.space(), kind, key.size(), access.lanes,
                       access.addresses[std::countr_zero(access.lanes)]});
   }
   const Pattern& pattern = patterns_.of(access);
@@ -54,12 +64,56 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
     count_shared(access, pattern);
   }
   last_access_pc_ = key.pc();
+  if (key.kind() == AccessKind::kWrite) {
+    for (int g = 0; g < pattern.group_count; ++g) {
+      if (const std::uint32_t lanes = pattern.groups[g]; (lanes & (lanes - 1)) != 0) [[unlikely]]
+        compare_stores(access, lanes, warp);
+    }
+  }
   if (debugging_) return;  // on_access() has found the races
   const Actor actor = actor_of(key, warp);
   for (int g = 0; g < pattern.group_count; ++g) {
     const std::uint32_t lanes = pattern.groups[g];
     find_races(key, access.addresses[std::countr_zero(lanes)], lanes, actor);
   }
+}
+
+/// Lanes of one instruction store to the same address. CUDA keeps one of the values and does not say which: not
+/// a race, but worth a note if they differ.
+void BlockRunner::compare_stores(const WarpAccess& access, std::uint32_t lanes, int warp) {
+  const std::uintptr_t address = access.addresses[std::countr_zero(lanes)];
+  const std::size_t size = access.key.size();
+  if (size > 16) return;
+  // In the order in which they have stored: each has replaced what the one before it has stored.
+  const std::uint32_t last = AccessLog::digest(address, size);
+  const int number = log_.number_of(access);
+  int before = -1, differs = -1;
+  for (std::uint32_t rest = std::rotr(lanes, first_lane_in_turn_); rest != 0; rest &= rest - 1) {
+    const int lane = (first_lane_in_turn_ + std::countr_zero(rest)) % kWarpSize;
+    if (before >= 0 && log_.replaced(number, lane) != last) differs = before;
+    before = lane;
+  }
+  if (differs < 0) return;
+  const FindingKey key{.kind = DefectKind::kNote,
+                       .pc = access.key.pc(),
+                       .rival_pc = access.key.pc(),
+                       .access = AccessKind::kWrite,
+                       .rival_access = AccessKind::kWrite,
+                       .space = access.key.space(),
+                       .bytes = std::uint32_t(size)};
+  Example* const e = tally.findings.add(key, linear_);
+  if (e == nullptr) return;
+  fill(*e, warp * kWarpSize + std::min(before, differs), access.key.space(), address);
+  e->rival_thread = warp * kWarpSize + std::max(before, differs);
+}
+
+/// Whether two stores, which a debugger has been shown one after the other, are one instruction of a warp.
+bool BlockRunner::is_of_same_instruction(std::uintptr_t address, const Actor& actor, const Rival& rival) const {
+  if (actor.kind != AccessKind::kWrite || rival.kind != AccessKind::kWrite || rival.site != actor.site ||
+      rival.thread / kWarpSize != actor.warp)
+    return false;
+  const auto latest = latest_stores_.find(address);
+  return latest != latest_stores_.end() && latest->second == iteration_;
 }
 
 void BlockRunner::process_fence(InstructionKey key, std::uint32_t lanes, int warp) {
@@ -73,7 +127,7 @@ void BlockRunner::process_fence(InstructionKey key, std::uint32_t lanes, int war
   const auto [thread, epoch, tick] = latest.when;
   const bool is_own = thread / kWarpSize == warp && (lanes >> thread % kWarpSize & 1) != 0;
   if (epoch == epoch_ ? is_own : !is_own && epoch + 1 == epoch_) latest.acquires = true;
-  arena_.grid_order().set(User::make(number_, rank_ * kMaxThreads, 0), arrivals_);
+  if (debugging_) set_arrivals();
 }
 
 void BlockRunner::count_global(const WarpAccess& access, const Pattern& pattern) {
@@ -176,6 +230,7 @@ void BlockRunner::use_global(InstructionKey key, std::uintptr_t address, std::si
 
 void BlockRunner::found_race(InstructionKey instruction, std::uintptr_t address, const Actor& actor, int lane,
                              const Rival& rival) {
+  if (debugging_ && is_of_same_instruction(address, actor, rival)) return;
   const FindingKey key{.kind = DefectKind::kRace,
                        .pc = instruction.pc(),
                        .rival_pc = pc_of_site(rival.site),
@@ -219,10 +274,10 @@ void BlockRunner::record_use(std::uintptr_t offset, std::size_t bytes, int lane,
   const std::uint32_t first = first_block();
   for (const GridRace& race : races.conflicts(tally.suspects.back())) {
     if (race.one.bits != user.bits && race.other.bits != user.bits) continue;
-    auto reason = arena_.grid_order().why_not(race);
-    if (!reason) continue;
+    auto disorder = arena_.grid_order().why_not(race);
+    if (!disorder || disorder->is_without_fence) continue;
     auto [key, example] = finding_of(race, *launch_, first);
-    example.reason = std::move(*reason);
+    example.reason = std::move(disorder->reason);
     announcer_.announce(key, example);
   }
 }

@@ -64,6 +64,7 @@ Whereabouts BlockRunner::whereabouts(const Thread& t, const Thread& waiting) con
     case State::kWarpSync:
     case State::kBlockSync:
     case State::kClusterSync:
+    case State::kGridSync:
     case State::kMbarrier:
     case State::kNamedBarrier: return {At::kWaits, pc, t.mask};
     case State::kDone: break;
@@ -181,8 +182,10 @@ void BlockRunner::report_divergence() {
   } else if (first([](const Thread& t) { return t.state == State::kBlockSync; }) != nullptr) {
     report_missing(0, thread_count_, State::kBlockSync);
   } else {
-    found.detail = "Thread(s) in " + block_name() + " do not end: after " + std::to_string(kLongPatience) +
-                   " memory accesses without a barrier they have";
+    found.detail = "Thread(s) in " + block_name() +
+                   (waiting_loop_.is_told ? " wait for something that no block changes: they have"
+                                          : " do not end: after " + std::to_string(kLongPatience) +
+                                                " memory accesses without a barrier they have");
     Thread* const running = first([](const Thread& t) { return t.state == State::kReady; });
     add_divergence(running, reinterpret_cast<const void*>(last_access_pc_), std::move(found));
   }
@@ -200,7 +203,8 @@ std::vector<Piece> BlockRunner::what_it_does(const Thread& t, bool many) const {
       if (t.mask == ~0u) return {waits, Piece::call(t.sync_pc)};
       return {waits, Piece::call(t.sync_pc), " with mask " + mask_text(t.mask)};
     }
-    case State::kBlockSync: return {waits, Piece::call(t.sync_pc)};
+    case State::kBlockSync:
+    case State::kGridSync: return {waits, Piece::call(t.sync_pc)};
     case State::kClusterSync: return {waits, Piece::call(t.sync_pc), ": " + cluster_->arrivals()};
     case State::kNamedBarrier: {
       const NamedBarrier& b = named_barriers_[std::size_t(t.value)];

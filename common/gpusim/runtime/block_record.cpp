@@ -270,6 +270,7 @@ void BlockRunner::record_warp_op(int warp, const Thread& leader, std::uint32_t l
       }
       return;
     }
+    case WarpOp::kActive:
     case WarpOp::kClusterArrive:
     case WarpOp::kClusterArriveRelaxed:
     case WarpOp::kClusterWait:
@@ -297,6 +298,7 @@ void BlockRunner::record_waits(int warp) {
       case State::kClusterSync: record_wait(t, BarrierKind::kCluster, 0, t.cluster.arrived - 1); break;
       case State::kWarpSync: record_warp_wait(t); break;
       case State::kReady:
+      case State::kGridSync:
       case State::kMbarrier:
       case State::kNamedBarrier:
       case State::kDone: break;
@@ -566,6 +568,7 @@ void BlockRunner::record_operation(const Operation& operation, int thread, const
     case Operation::Kind::kWaitRead:
     case Operation::Kind::kWaitWrite: return record_bulk_wait(operation, thread, pc);
     case Operation::Kind::kInit:
+    case Operation::Kind::kExpect:
     case Operation::Kind::kArrive:
     case Operation::Kind::kNamedArrive:
     case Operation::Kind::kLoad:

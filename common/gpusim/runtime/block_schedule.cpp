@@ -6,9 +6,12 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <chrono>
+#include <thread>
 
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/fiber_sanitizer.hpp"
+#include "gpusim/runtime/published.hpp"
 
 namespace gpusim {
 
@@ -26,6 +29,10 @@ constexpr std::int64_t kPatience = 1 << 22;
 /// After this many accesses by a lane, the other warps get a turn: it may be waiting for something that they
 /// write.
 constexpr std::int64_t kTurn = 1 << 16;
+/// Lanes in __activemask() wait this many windows of the others' accesses: these may be waiting for them.
+constexpr int kRoundsOfOthers = 64;
+/// After this many windows without any synchronisation, the log is looked at: the lanes may only wait.
+constexpr int kRoundsToLook = 16;
 
 }  // namespace
 
@@ -34,7 +41,7 @@ void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t
   while (live_ > 0) {
     const bool progress = run_warps();
     if (trapped_) return abandon();
-    if (live_ > 0 && !progress) {
+    if (live_ > 0 && !progress && !end_tries()) {
       report_divergence();
       return abandon();
     }
@@ -45,6 +52,8 @@ void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t
 
 /// When all threads have ended.
 void BlockRunner::finish_block() {
+  end_waiting();
+  set_arrivals();
   trapped_ = report_missing_warps();
   if (!trapped_ && has_clocks_) finish_copies();
   if (record_ != nullptr) end_record(trapped_);
@@ -66,9 +75,15 @@ bool BlockRunner::run_warps() {
 bool BlockRunner::run_warp(int warp) {
   const int first = warp * kWarpSize;
   const int last = std::min(first + kWarpSize, thread_count_);
-  const auto process_one = [&](const WarpAccess& access) { process(access, warp); };
+  bool looks = false;
+  const auto process_one = [&](const WarpAccess& access) {
+    if (looks) [[unlikely]]
+      waiting_loop_.look_at(access);
+    process(access, warp);
+  };
   if (warps_[warp].is_blocked) resolve_warp(warp);
   for (int round = 0;; ++round) {
+    pulse_.beat();
     if ((has_clocks_ || waits_ > 0) && log_.empty()) {
       operations_.clear();
       if (waits_ > 0) settle_waits(warp);
@@ -78,22 +93,40 @@ bool BlockRunner::run_warp(int warp) {
     for (int i = first; i < last; ++i) {
       if (threads_[i].state == State::kReady) lanes_in_turn_ |= 1u << (i - first);
     }
+    if (lanes_in_turn_ == 0 && release_active(warp)) continue;
     if (lanes_in_turn_ == 0) {
       if (record_ != nullptr) [[unlikely]]
         record_waits(warp);
       return round > 0;
     }
     const int first_lane = log_.first_lane();
+    first_lane_in_turn_ = first_lane;
     for (std::uint32_t rest = std::rotr(lanes_in_turn_, first_lane); rest != 0; rest &= rest - 1) {
       resume(threads_[first + (first_lane + std::countr_zero(rest)) % kWarpSize]);
     }
     if (live_ > 0 || cluster_ != nullptr) keep_places(warp);
+    looks = idle_rounds_ >= kRoundsToLook && cluster_ == nullptr;
     log_.advance(process_one);
     if (record_ != nullptr) settle_defects_before(AccessLog::kEnd, warp);
     if (record_ != nullptr && log_.empty()) [[unlikely]]
       flush_defects(warp);
     if (trapped_) return true;
     resolve_warp(warp);
+    if (round % kRoundsOfOthers == kRoundsOfOthers - 1) release_active(warp);
+    if (looks) [[unlikely]] {
+      const bool only_reads = !std::exchange(has_changed_, false) && !waiting_loop_.has_others;
+      if (!goes_on_waiting(only_reads)) {
+        report_divergence();
+        end_waiting();
+        trapped_ = true;
+        return true;
+      }
+      if (waiting_loop_.is_told) {  // the other warps may have something to do
+        log_.finish(process_one);
+        yields_ = true;
+        return true;
+      }
+    }
     const std::int64_t idle = std::int64_t(++idle_rounds_) * AccessLog::kWindow;
     if (idle > kPatience) {
       const bool awaited =
@@ -113,6 +146,48 @@ bool BlockRunner::run_warp(int warp) {
   }
 }
 
+/// The lanes of a warp have filled a window. @param only_reads  of a few words
+/// @return  false if the block will wait forever: all blocks wait, and nothing has changed for long
+bool BlockRunner::goes_on_waiting(bool only_reads) {
+  using std::chrono::steady_clock;
+  constexpr int kRoundsToTell = 64;
+  constexpr auto kPause = std::chrono::microseconds(50);
+  constexpr auto kPatienceOfAll = std::chrono::seconds(3);
+  WaitingLoop& loop = waiting_loop_;
+  Progress& progress = Progress::instance();
+  loop.has_others = false;
+  loop.count = 0;
+  if (!only_reads) {
+    end_waiting();
+    return true;
+  }
+  if (!loop.is_told) {
+    if (++loop.rounds < kRoundsToTell) return true;
+    if (progress.running() <= 1 && !start_another_block()) return true;  // there is nobody to wait for
+    loop.is_told = true;
+    loop.changes = progress.changes();
+    loop.since = steady_clock::now();
+    progress.begin_wait();
+  }
+  idle_rounds_ = kRoundsToLook;  // it is not this block that does not go on
+  const bool is_new = progress.changes() != loop.changes;
+  if (start_another_block() || progress.is_any_active() || is_new) {
+    loop.changes = progress.changes();
+    loop.since = steady_clock::now();
+  } else if (progress.is_deadlocked() || steady_clock::now() - loop.since > kPatienceOfAll) {
+    progress.give_up();
+    return false;
+  }
+  std::this_thread::sleep_for(kPause);
+  return true;
+}
+
+void BlockRunner::end_waiting() {
+  if (waiting_loop_.is_told) Progress::instance().end_wait();
+  waiting_loop_.is_told = waiting_loop_.has_others = false;
+  waiting_loop_.rounds = waiting_loop_.count = 0;
+}
+
 /// Remembers where lanes that have returned in this turn have made their latest access (see went_past).
 void BlockRunner::keep_places(int warp) {
   Thread* lanes = &threads_[warp * kWarpSize];
@@ -130,13 +205,45 @@ void BlockRunner::keep_places(int warp) {
   }
 }
 
+/// The lanes at __activemask() that have the least of the program behind them go on. The others may come
+/// together with these in a later iteration. @return  whether there are any
+bool BlockRunner::release_active(int warp) {
+  Thread* lanes = &threads_[warp * kWarpSize];
+  const auto is_active = [](const Thread& t) {
+    return t.state == State::kWarpSync && t.op == device::WarpOp::kActive;
+  };
+  const Thread* first = nullptr;
+  for (std::uint32_t rest = warps_[warp].live; rest != 0; rest &= rest - 1) {
+    const Thread& t = lanes[std::countr_zero(rest)];
+    if (is_active(t) && (first == nullptr || t.loops < first->loops)) first = &t;
+  }
+  if (first == nullptr) return false;
+  std::uint32_t together = 0;
+  for (std::uint32_t rest = warps_[warp].live; rest != 0; rest &= rest - 1) {
+    const Thread& t = lanes[std::countr_zero(rest)];
+    if (is_active(t) && t.sync_pc == first->sync_pc && (t.loops <=> first->loops) == 0)
+      together |= 1u << std::countr_zero(rest);
+  }
+  for (std::uint32_t rest = together; rest != 0; rest &= rest - 1) {
+    Thread& t = lanes[std::countr_zero(rest)];
+    *static_cast<unsigned*>(t.operand) = together;
+    t.state = State::kReady;
+  }
+  if (record_ != nullptr) [[unlikely]] {
+    record_->begin_batch();
+    record_go_on(warp, together, record::BarrierKind::kWarp);
+  }
+  idle_rounds_ = 0;
+  return true;
+}
+
 /// Completes every warp-wide operation for which all named lanes have arrived.
 void BlockRunner::resolve_warp(int warp) {
   Thread* lanes = &threads_[warp * kWarpSize];
   Warp& w = warps_[warp];
   for (std::uint32_t rest = w.live; rest != 0; rest &= rest - 1) {
     const Thread& leader = lanes[std::countr_zero(rest)];
-    if (leader.state != State::kWarpSync) continue;
+    if (leader.state != State::kWarpSync || leader.op == device::WarpOp::kActive) continue;
     const std::uint32_t needed = leader.mask & w.live;
     if ((needed & (1u << std::countr_zero(rest))) == 0)
       continue;  // names others but not itself, so it never completes
@@ -167,6 +274,7 @@ void BlockRunner::resolve_warp(int warp) {
         w.clock.synchronize(needed, needed == w.live);
         if (has_clocks_) passed_warp_barrier(warp, needed, needed == w.live);
         break;
+      case device::WarpOp::kActive: break;
       case device::WarpOp::kShuffle: ++tally.ops.shuffles; break;
       case device::WarpOp::kVote:
         ++tally.ops.votes;
@@ -226,11 +334,16 @@ bool BlockRunner::release_barrier() {
   if (has_clocks_) passed_block_barrier();
   ++epoch_;
   idle_rounds_ = 0;
+  if (waiting_loop_.is_told) [[unlikely]]
+    end_waiting();
   return true;
 }
 
 /// Abandons a block whose threads cannot all end. Their stacks are reused without unwinding.
 void BlockRunner::abandon() {
+  end_waiting();
+  set_arrivals();
+  tally.has_lost_block = true;
   if (record_ != nullptr) end_record(true);
   log_.clear();
   shared_shadow_.reset();

@@ -151,6 +151,7 @@ struct Operation {
     kInit,
     kFenceInit,
     kArrive,
+    kExpect,
     kLoad,
     kStore,
     kWaitRead,

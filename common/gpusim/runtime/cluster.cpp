@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "gpusim/runtime/ending.hpp"
 #include "gpusim/runtime/host_memory.hpp"
 
 namespace gpusim {
@@ -12,6 +13,7 @@ namespace gpusim {
 CpuThread::CpuThread()
     : thread_([this] {
         const HostRuntime runtime;
+        give_signals_a_stack();
         std::unique_lock lock(mutex_);
         for (;;) {
           changed_.wait(lock, [this] { return stop_ || work_ != nullptr; });
@@ -91,6 +93,7 @@ void Cluster::run(std::uint64_t index, std::uint32_t number) {
       if (blocks_[rank]->trapped_) return give_up();
     }
     progress |= open_barrier();
+    for (std::size_t rank = 0; !progress && rank < blocks_.size(); ++rank) progress = blocks_[rank]->end_tries();
     if (!progress) {
       report_divergence();
       return give_up();

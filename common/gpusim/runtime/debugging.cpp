@@ -26,7 +26,9 @@ void Announcer::announce(const FindingKey& key, const Example& example) {
   if (!announced_.insert(both_ways).second) return;
   Findings one;
   *one.add(key, example.block) = example;
-  std::fprintf(stderr, "%s\n", with_margin(one.describe().front().message).c_str());
+  const std::vector<Defect> defects = one.describe();
+  if (defects.empty() || defects.front().kind == DefectKind::kNote) return;
+  std::fprintf(stderr, "%s\n", with_margin(defects.front().message).c_str());
   gpusim_defect();
 }
 

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "gpusim/runtime/allowed.hpp"
 #include "gpusim/runtime/source_text.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
@@ -17,7 +18,7 @@ const char* verb(AccessKind kind) {
     case AccessKind::kRead: return "Read";
     case AccessKind::kWrite: return "Write";
     case AccessKind::kAtomic: return "Atomic";
-    case AccessKind::kPublish: return "Publishing";
+    case AccessKind::kPublish: return "Write";
     case AccessKind::kReadPublished: return "Read";
     case AccessKind::kInTurn: return "Change in turn";
     case AccessKind::kCopyIssue: return "Async copy";
@@ -99,8 +100,13 @@ std::string describe_race_of_operations(const FindingKey& key, const Example& e,
     return std::string(verb(kind)) + " access by " +
            (routine.empty() ? "a kernel at " + line_of(pc).text : routine + "()");
   };
-  return "Race reported between " + side(key.rival_access, key.rival_pc, e.rival_routine) + " and " +
-         side(key.access, key.pc, e.routine) + "\n    global memory, " + e.place +
+  const std::string first = "Race reported between " + side(key.rival_access, key.rival_pc, e.rival_routine) + " and ";
+  if (e.on_host) {
+    return first + verb(key.access) + " access by the host at " + line_of(key.pc).text + "\n    managed memory, " + e.place +
+           ": the host does not wait for the " + (e.rival_routine.empty() ? "kernel" : "copy") +
+           ": no cudaDeviceSynchronize() between the two";
+  }
+  return first + side(key.access, key.pc, e.routine) + "\n    global memory, " + e.place +
          (reason.empty() ? ": they are in two streams, and neither waits for an event of the other"
                          : ": " + reason);
 }
@@ -184,6 +190,14 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
       out << "Illegal instruction at " << line << who << "\n    " << e.detail;
       break;
     case DefectKind::kWgmma: return extra;
+    case DefectKind::kNote:
+      if (key.rule == kBetweenBlocks) return "Note: " + describe_race(key, e, line_of, extra);
+      out << "Note: lanes of a warp store different values together at " << line << ": threads "
+          << triple(e.block_dim.at(std::uint64_t(e.thread))) << " and "
+          << triple(e.block_dim.at(std::uint64_t(e.rival_thread))) << " in block " << triple(e.grid.at(e.block))
+          << "\n    " << (key.space == Space::kGlobal ? "global" : "shared") << " memory, " << e.place << e.note
+          << ": one of the values stays, and CUDA does not say which";
+      break;
     case DefectKind::kMisuse: out << "Misuse at " << line << who << "\n    " << extra; break;
   }
   return out.str();
@@ -198,7 +212,7 @@ std::string text_of(const Piece& piece, const LineOf& line_of, const ArrayNames&
   if (piece.pc == 0) return piece.text;
   if (piece.argument >= 0) {
     const SourceLine line = line_of(piece.pc);
-    const std::string name = argument_of_call(source_line(line.place), line.built_in, piece.argument);
+    const std::string name = argument_of_call(source_line(line.place()), line.built_in, piece.argument);
     return name.empty() ? piece.text : name;
   }
   return piece.is_call ? call_at(line_of(piece.pc)) : line_of(piece.pc).text;
@@ -268,7 +282,7 @@ DefectText::DefectText(const std::vector<std::pair<const FindingKey*, const Exam
 
 SourceLine DefectText::line_of(std::uintptr_t pc) const {
   const auto it = lines_.find(pc);
-  return it == lines_.end() ? SourceLine{"?", ""} : it->second;
+  return it == lines_.end() ? SourceLine{"?", "", {}} : it->second;
 }
 
 std::string DefectText::of(const FindingKey& key, Example example) const {
@@ -297,6 +311,7 @@ std::vector<Defect> Findings::describe() const {
   std::vector<std::pair<Place, Defect>> placed;
   // What a block reads before another one has written it may never have been written.
   std::set<std::uintptr_t> early_reads;
+  std::set<std::uintptr_t> racy;  // what is a race needs no note
   // Races between blocks come first: of two accesses that also race inside a block, a barrier there orders
   // only those.
   std::vector<const std::pair<const FindingKey, Entry>*> entries;
@@ -306,15 +321,30 @@ std::vector<Defect> Findings::describe() const {
   for (const auto& entry : entries_) {
     const FindingKey& key = entry.first;
     entries.push_back(&entry);
+    if (key.kind == DefectKind::kRace) racy.insert({key.pc, key.rival_pc});
     if (!is_between_blocks(key)) continue;
     if (key.access == AccessKind::kRead) early_reads.insert(key.pc);
     if (key.rival_access == AccessKind::kRead) early_reads.insert(key.rival_pc);
   }
   std::stable_partition(entries.begin(), entries.end(),
                         [&](const auto* entry) { return is_between_blocks(entry->first); });
+  Allowed allowed;
+  std::map<std::string, std::int64_t> silenced;
+  const auto is_allowed = [&](std::uintptr_t pc, DefectKind kind) {
+    if (pc == 0) return false;
+    const std::vector<std::string> places = text.line_of(pc).places;
+    return std::any_of(places.begin(), places.end(),
+                       [&](const std::string& place) { return allowed.contains(place, kind); });
+  };
   for (const auto* known : entries) {
     const auto& [key, entry] = *known;
+    if (is_allowed(key.pc, key.kind) || is_allowed(key.rival_pc, key.kind)) {
+      silenced[std::string("Note: ") + name_of(key.kind) + " at " + text.line_of(key.pc).text +
+               " is silenced there, or on the other line, by \"gpusim: allow\""] += entry.count;
+      continue;
+    }
     if (key.kind == DefectKind::kUninitializedRead && early_reads.contains(key.pc)) continue;
+    if (key.kind == DefectKind::kNote && racy.contains(key.pc)) continue;
     const std::string line = text.line_of(key.pc).text;
     const std::string rival_line = key.rival_pc != 0 ? text.line_of(key.rival_pc).text : "";
     // To a reader, two branches on one line are one barrier.
@@ -336,6 +366,8 @@ std::vector<Defect> Findings::describe() const {
                    [](const auto& one, const auto& other) { return one.first < other.first; });
   std::vector<Defect> defects;
   for (auto& [place, defect] : placed) defects.push_back(std::move(defect));
+  for (const auto& [message, count] : silenced) defects.push_back({DefectKind::kNote, message, count});
+  for (const std::string& message : allowed.mistakes()) defects.push_back({DefectKind::kNote, message, 1});
   return defects;
 }
 

@@ -23,6 +23,7 @@ enum class WarpOp : std::uint8_t {
   kSync,
   kShuffle,
   kVote,
+  kActive,  ///< __activemask(): of no lanes in particular
   kClusterArrive,
   kClusterArriveRelaxed,
   kClusterWait,
@@ -50,7 +51,7 @@ enum class Reduction : std::uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor };
 std::int64_t warp_reduce(unsigned mask, std::int64_t value, Reduction how);
 /// Bit i: lane i of the mask has the same value as this one.
 unsigned match(unsigned mask, std::uint64_t value);
-/// Bit i: lane i continues from the warp's last synchronisation, in this branch or another.
+/// Bit i: lane i has come to this call, in the same iteration of the loops around it.
 unsigned active_lanes();
 int lane();
 
@@ -64,6 +65,10 @@ void let_next_kernel_begin();
 [[noreturn]] void trap();
 /// Whether this is an address in the shared memory of this block.
 bool is_shared(const void* address);
+/// The address in the window that a pointer has, to shared memory of any block of the cluster.
+std::uint32_t window_address(const void* pointer);
+/// A pointer for such an address, and also for one that is in no variable.
+void* pointer_of_window(std::uint32_t address);
 
 /// Replaces *address by op(*address, operand) atomically. @return the previous value
 std::uint16_t atomic_update(std::uint16_t* address, std::uint16_t operand,
@@ -155,6 +160,7 @@ struct Launch {
   std::size_t argument_bytes = 0;                  ///< at `arguments`
   Index cluster = {0, 0, 0};  ///< blocks in each direction; 0: the launch has no clusters
   const void* stream = nullptr;
+  bool cooperative = false;  ///< all blocks are there at once: see ResidentGrid
   bool overlaps = false;  ///< it may begin before the kernel before it in the stream has ended
   /// The blocks from this number on may not have ended when it begins; 0: all have.
   std::uint32_t unfinished_from = 0;

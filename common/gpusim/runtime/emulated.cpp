@@ -13,12 +13,12 @@ namespace {
 
 // From the CUDA programming guide ("Compute Capabilities") and each device's data sheet.
 constexpr EmulatedDevice kDevices[] = {
-    {"t4", "Tesla T4", 75, 40, 64, 64, 1024, 4},
-    {"a100", "A100", 80, 108, 163, 164, 2048, 40},
-    {"rtx3060", "GeForce RTX 3060", 86, 28, 99, 100, 1536, 3},
-    {"rtx4090", "GeForce RTX 4090", 89, 128, 99, 100, 1536, 72},
-    {"rtx5090", "GeForce RTX 5090", 120, 170, 99, 100, 1536, 96},
-    {"h100", "gpusim", 90, 132, 227, 228, 2048, 50},
+    {"t4", "Tesla T4", 75, 40, 64, 64, 1024, 4, 1590, 5001, 256},
+    {"a100", "A100", 80, 108, 163, 164, 2048, 40, 1410, 1215, 5120},
+    {"rtx3060", "GeForce RTX 3060", 86, 28, 99, 100, 1536, 3, 1777, 7501, 192},
+    {"rtx4090", "GeForce RTX 4090", 89, 128, 99, 100, 1536, 72, 2520, 10501, 384},
+    {"rtx5090", "GeForce RTX 5090", 120, 170, 99, 100, 1536, 96, 2407, 14001, 512},
+    {"h100", "gpusim", 90, 132, 227, 228, 2048, 50, 1980, 2619, 5120},
 };
 constexpr const EmulatedDevice& kDefault = *(std::end(kDevices) - 1);
 

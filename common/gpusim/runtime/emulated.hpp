@@ -18,8 +18,18 @@ struct EmulatedDevice {
   int shared_kib_per_multiprocessor;
   int threads_per_multiprocessor;
   int l2_mib;
+  int clock_mhz, memory_clock_mhz, memory_bus_bits;
 
   std::size_t shared_bytes_per_block() const { return std::size_t(shared_kib_per_block) * 1024; }
+  int blocks_per_multiprocessor() const {
+    switch (compute_capability) {
+      case 75:
+      case 86: return 16;
+      case 89:
+      case 120: return 24;
+      default: return 32;
+    }
+  }
 };
 
 /// The device that GPUSIM_DEVICE names, or an H100. If there is no such device, the program says so and ends

@@ -6,13 +6,15 @@
 #include <tuple>
 #include <utility>
 
+#include "gpusim/runtime/ending.hpp"
+
 namespace gpusim {
 
 EventTrace* EventTrace::instance() {
   static EventTrace* const trace = []() -> EventTrace* {
     const char* const path = std::getenv("GPUSIM_TRACE");
     if (path == nullptr || *path == '\0') return nullptr;
-    std::atexit([] { instance()->write(); });
+    at_end([] { instance()->write(); });
     return new EventTrace(path);
   }();
   return trace;

@@ -2,6 +2,7 @@
 /// The functions that code compiled with -fsanitize=thread calls before each memory access. Linked instead of
 /// libtsan. Host code in the same source file calls them too; then there is no current runner.
 
+#include <cerrno>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,12 @@ constexpr auto kWrite = AccessKind::kWrite;
 template <AccessKind kKind, std::size_t kSize>
 [[gnu::always_inline]] inline void note(const void* p, const void* pc) {
   if (current_runner != nullptr) return current_runner->access<kKind, kSize>(p, pc);
+  gpusim::check_on_host(p, kKind, pc);
+}
+
+template <AccessKind kKind, std::size_t kSize>
+inline void note_volatile(const void* p, const void* pc) {
+  if (current_runner != nullptr) return current_runner->volatile_access<kKind, kSize>(p, pc);
   gpusim::check_on_host(p, kKind, pc);
 }
 
@@ -75,8 +82,8 @@ std::int64_t as_number(const TypeDescriptor& type, std::uintptr_t value) {
 #define GPUSIM_HOOKS(size)                                                                                \
   void __tsan_read##size(void* p) { note<kRead, size>(p, GPUSIM_CALLER); }                                \
   void __tsan_write##size(void* p) { note<kWrite, size>(p, GPUSIM_CALLER); }                              \
-  void __tsan_volatile_read##size(void* p) { note<kRead, size>(p, GPUSIM_CALLER); }                       \
-  void __tsan_volatile_write##size(void* p) { note<kWrite, size>(p, GPUSIM_CALLER); }                     \
+  void __tsan_volatile_read##size(void* p) { note_volatile<kRead, size>(p, GPUSIM_CALLER); }              \
+  void __tsan_volatile_write##size(void* p) { note_volatile<kWrite, size>(p, GPUSIM_CALLER); }            \
   void __tsan_unaligned_read##size(void* p) { note_unaligned(p, size, kRead, GPUSIM_CALLER); }            \
   void __tsan_unaligned_write##size(void* p) { note_unaligned(p, size, kWrite, GPUSIM_CALLER); }          \
   void __tsan_unaligned_volatile_read##size(void* p) { note_unaligned(p, size, kRead, GPUSIM_CALLER); }   \
@@ -144,8 +151,8 @@ GPUSIM_ATOMICS(64)
 
 void __tsan_read_range(void* p, std::size_t size) { note_range(p, size, kRead, GPUSIM_CALLER); }
 void __tsan_write_range(void* p, std::size_t size) { note_range(p, size, kWrite, GPUSIM_CALLER); }
-void __tsan_vptr_read(void**) {}
-void __tsan_vptr_update(void**, void*) {}
+void __tsan_vptr_read(void** p) { note<kRead, sizeof(void*)>(p, GPUSIM_CALLER); }
+void __tsan_vptr_update(void** p, void*) { note<kWrite, sizeof(void*)>(p, GPUSIM_CALLER); }
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit(void*) {}
 void __tsan_init() {}
@@ -164,6 +171,16 @@ void __sanitizer_cov_trace_pc() {
   const std::string what = gpusim::describe(array);
   std::fprintf(stderr, "%s:%u: error: invalid index %lld: %s\n", array.file, array.line,
                static_cast<long long>(value), what.c_str());
+  std::abort();
+}
+
+// assert() in a kernel ends the thread, not the program.
+[[noreturn]] void __assert_fail(const char* condition, const char* file, unsigned line,
+                                const char* function) noexcept {
+  if (current_runner != nullptr) current_runner->fail_assertion(condition, GPUSIM_CALLER);
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s: %s:%u: %s: Assertion `%s' failed.\n", program_invocation_short_name, file, line,
+               function, condition);
   std::abort();
 }
 

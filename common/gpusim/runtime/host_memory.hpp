@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 #include "gpusim/runtime/access.hpp"
 
@@ -16,6 +17,11 @@ void pin(void* pointer, std::size_t bytes);
 void unpin(const void* pointer);
 /// Whether all of [address, address + bytes) is in such memory.
 bool is_pinned(std::uintptr_t address, std::size_t bytes);
+
+/// cudaMallocManaged() and cudaFree(): memory of the device that the host may use as well.
+void manage(void* pointer, std::size_t bytes);
+void unmanage(const void* pointer);
+bool is_managed(std::uintptr_t address);
 
 /// Whether a `__device__` or `__constant__` variable is at an address.
 bool is_device_variable(std::uintptr_t address);
@@ -42,8 +48,18 @@ class HostRuntime {
   static constinit thread_local int depth;
 };
 
+/// Several threads of the host may use the runtime: each has its turn while such an object of its own lives.
+class OneHostThread {
+ public:
+  OneHostThread() : lock_(mutex()) {}
+
+ private:
+  static std::recursive_mutex& mutex();
+  std::lock_guard<std::recursive_mutex> lock_;
+};
+
 /// Host code is about to use an address of the device's memory. Ends the program, unless it is the runtime
-/// that does that.
+/// that does that, or the memory is managed.
 void host_access(std::uintptr_t address, AccessKind kind, const void* pc);
 
 /// Host code is about to use an address.

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/ending.hpp"
 #include "gpusim/runtime/host_memory.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
@@ -139,9 +140,23 @@ std::uintptr_t place_in_kernel() {
 
 struct sigaction previous;
 
+/// A signal that would end the program: if it is a kernel's code that has caused it, only its thread ends.
+void on_kernel_fault(int signal, const siginfo_t* info, void* context) {
+  const auto at = std::uintptr_t(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+  if (current_runner == nullptr || signal == SIGABRT || !is_constant(at) || is_in_library(at + 1)) return;
+  BlockRunner& runner = *current_runner;
+  const std::uintptr_t pc = [] {
+    const OutsideKernel outside;
+    return place_in_kernel();
+  }();
+  runner.fault(signal, info->si_code == FPE_INTDIV, reinterpret_cast<std::uintptr_t>(info->si_addr),
+               reinterpret_cast<const void*>(pc != 0 ? pc : at + 1));
+}
+
 void on_trap(int signal, siginfo_t* info, void* context) {
   const mcontext_t& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
   if (info->si_code != FPE_FLTINV || !HostRuntime::is_at_work()) {  // not of a kernel
+    on_kernel_fault(signal, info, context);
     sigaction(signal, &previous, nullptr);
     return;  // and traps again
   }
@@ -167,6 +182,16 @@ void handle_invalid_operations() {
   action.sa_sigaction = &on_trap;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
   sigaction(SIGFPE, &action, &previous);
+  handle_kernel_faults(&on_kernel_fault);
+}
+
+void interrupt_kernels(int signal) {
+  struct sigaction action = {};
+  action.sa_sigaction = [](int number, siginfo_t* info, void* context) {
+    on_kernel_fault(number, info, context);
+  };
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
+  sigaction(signal, &action, nullptr);
 }
 
 }  // namespace gpusim

@@ -24,16 +24,22 @@ void PatternCache::learn(Pattern& p, const WarpAccess& access) {
   std::uintptr_t lowest = first;
   std::uintptr_t highest = first;
   p.group_count = 0;
+  const bool is_read = access.key.kind() == AccessKind::kRead;
+  const bool is_store = access.key.kind() == AccessKind::kWrite;
   for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
     const std::uintptr_t address = access.addresses[lane];
     p.distance[lane] = address - first;
+    const bool is_new_highest = address > highest || address == first;
+    const bool is_among_others = lowest <= address && !is_new_highest;
     lowest = std::min(lowest, address);
     highest = std::max(highest, address);
-    // Only the latest groups are searched: missing a group and making it again costs only time.
+    // For reads, only the latest groups are searched: missing a group and making it again costs only time.
     const auto end = p.groups.begin() + p.group_count;
-    const auto begin = access.key.kind() == AccessKind::kRead ? end - std::min(p.group_count, 8) : end;
-    const auto same = std::find_if(begin, end, [&](std::uint32_t group) {
+    const int searched = is_read                                 ? 8
+                         : is_store && (is_among_others || address == first) ? kWarpSize
+                                                                 : 0;
+    const auto same = std::find_if(end - std::min(p.group_count, searched), end, [&](std::uint32_t group) {
       return access.addresses[std::countr_zero(group)] == address;
     });
     if (same == end) p.groups[p.group_count++] = 0;

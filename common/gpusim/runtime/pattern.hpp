@@ -20,7 +20,8 @@ struct Pattern {
   LaneAddresses distance;               ///< of each lane's address from the first one's
   std::uintptr_t below = 0, above = 0;  ///< how far they extend on either side of it
 
-  /// Lanes to examine together because they read the same address; single lanes if it is not a read.
+  /// Lanes to examine together because they read the same address, or store there. Single lanes if it is
+  /// neither. Stores to the same address are always in one group.
   std::array<std::uint32_t, kWarpSize> groups;
   int group_count = 0;
 

@@ -255,17 +255,47 @@ class RaceShadow {
       const std::size_t part = std::min(end - offset, 4 - offset % 4);
       Cell& c = cells_[offset / 4];
       if (c.split && c.epoch() < a.block_epoch) c = {};
+      // Lanes that store together do not race with each other: each meets what was there before.
+      const bool is_store = a.kind == AccessKind::kWrite && (lanes & (lanes - 1)) != 0;
+      if (is_store && (part != 4 || c.split)) {
+        store_bytes_together(offset, part, lanes, a, on_race, on_first);
+        offset += part;
+        continue;
+      }
+      Cell before;
       for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
         const int lane = std::countr_zero(rest);
         if (part != 4 || c.split) {
           access_bytes(offset, part, lane, a, on_race, on_first, on_copied);
         } else {
           if (renew(c, a)) on_first(offset, part, lane);
+          if (is_store && rest == lanes) {
+            before = c;
+          } else if (is_store) {
+            c = before;
+          }
           touch(c, lane, a, on_race);
           if (reads_copy(c, a)) on_copied(offset);
         }
       }
       offset += part;
+    }
+  }
+
+  /// The same for lanes that store to the same bytes together.
+  template <class OnRace, class OnFirst>
+  void store_bytes_together(std::size_t offset, std::size_t bytes, std::uint32_t lanes, const Actor& a,
+                            OnRace&& on_race, OnFirst&& on_first) {
+    if (!cells_[offset / 4].split) split(offset / 4);
+    std::array<Cell, 4> before;
+    for (std::size_t i = 0; i < bytes; ++i) before[i] = byte_cells_[offset + i];
+    for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+      for (std::size_t i = 0; i < bytes && rest != lanes; ++i) {
+        const std::uint8_t uses = byte_cells_[offset + i].uses;
+        byte_cells_[offset + i] = before[i];
+        byte_cells_[offset + i].uses = uses;
+      }
+      access_bytes(offset, bytes, std::countr_zero(rest), a, on_race, on_first, [](std::size_t) {});
     }
   }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/ending.hpp"
 #include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/sites.hpp"
 #include "gpusim/runtime/symbols.hpp"
@@ -113,10 +114,10 @@ Recorder* Recorder::from_environment() {
     if (!which) refuse("GPUSIM_RECORD_LAUNCH", launch, "should be a number from 0 on: 0 is the first launch");
     settings.launch = int(*which);
   }
-  std::atexit([] {  // after everything else that is done at exit
+  at_end([] {  // after everything else that is done at exit
     if (instance_ == nullptr || instance_->exit_status_ == 0) return;
     std::fflush(nullptr);
-    _exit(instance_->exit_status_);
+    end_process(instance_->exit_status_);
   });
   return new Recorder(std::move(settings));
 }

@@ -15,6 +15,7 @@
 
 #include "gpusim/runtime/arena.hpp"
 #include "gpusim/runtime/emulated.hpp"
+#include "gpusim/runtime/ending.hpp"
 #include "gpusim/runtime/recorder.hpp"
 #include "gpusim/runtime/sites.hpp"
 #include "gpusim/runtime/symbols.hpp"
@@ -575,16 +576,18 @@ std::string File::contents(std::vector<std::unique_ptr<BlockRecord>>& blocks, st
 
 std::string Recorder::contents() {
   const std::lock_guard lock(mutex_);
+  Arena::instance().find_names();
   return File().contents(blocks_, settings_.most_events);
 }
 
 void Recorder::write_at_exit() {
   static const bool once = [] {
-    return std::atexit([] {
-             if (instance() == nullptr) return;  // it was that of a test
-             instance()->tell_writer();
-             instance()->write();
-           }) == 0;
+    at_end([] {
+      if (instance() == nullptr) return;  // it was that of a test
+      instance()->tell_writer();
+      instance()->write();
+    });
+    return true;
   }();
   static_cast<void>(once);
 }

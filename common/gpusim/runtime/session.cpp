@@ -1,16 +1,18 @@
 #include "gpusim/runtime/session.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/debugging.hpp"
+#include "gpusim/runtime/ending.hpp"
+#include "gpusim/runtime/kernel_table.hpp"
 #include "gpusim/runtime/skipped_barrier.hpp"
 #include "gpusim/runtime/streams.hpp"
 #include "gpusim/runtime/symbols.hpp"
@@ -46,6 +48,7 @@ const char* name_of(DefectKind kind) {
     case DefectKind::kMisuse: return "misuse";
     case DefectKind::kMissingFence: return "missing_fence";
     case DefectKind::kWgmma: return "wgmma";
+    case DefectKind::kNote: return "note";
   }
   return "?";
 }
@@ -57,17 +60,21 @@ Session& Session::instance() {
 }
 
 Session::Session() {
-  std::atexit([] {
+  at_end([] {
     const Report report = instance().take();
-    if (report.defects.empty()) return;
+    const bool is_told = write_kernel_table(report);
+    if (report.defects.empty() && report.notes.empty()) return;
     SkippedBarrier::instance().complain();
     std::cout.flush();
-    std::fputs(format_defects(report).c_str(), stderr);
-    if (!is_debugging())
+    if (!is_told) std::fputs(format_defects(report).c_str(), stderr);
+    if (report.defects.empty()) return;
+    if (!is_told && !is_debugging())
       std::fprintf(stderr, "%sTo stop there in gdb: set GPUSIM_DEBUG=1, and break at gpusim_defect\n",
                    kMargin);
+    if (ending_signal() != 0)
+      std::fprintf(stderr, "%sThe program was ended by a signal: %s\n", kMargin, strsignal(ending_signal()));
     std::fflush(nullptr);
-    _exit(1);
+    end_process(1);
   });
 }
 
@@ -123,6 +130,8 @@ void Session::absorb(Tally& tally) {
   tally.suspects.clear();
   if (!tally.atomics.empty()) atomics_.insert(tally.atomics.begin(), tally.atomics.end());
   tally.atomics.clear();
+  if (std::exchange(tally.has_lost_block, false)) has_lost_block_ = true;
+  muted_ += std::exchange(tally.muted, 0);
   tally.shared = {};
   tally.ops = {};
 }
@@ -171,13 +180,20 @@ void Session::settle_grid_races(const device::Launch& launch, std::uint32_t firs
   std::sort(suspects_.begin(), suspects_.end());
   for (const std::uintptr_t suspect : suspects_) {
     for (const GridRace& race : arena.grid_races().conflicts(suspect)) {
-      std::optional<std::vector<Piece>> reason = arena.grid_order().why_not(race);
-      if (!reason) continue;
+      auto disorder = arena.grid_order().why_not(race);
+      if (!disorder) continue;
+      std::vector<Piece>* const reason = &disorder->reason;
       auto [key, example] = finding_of(race, launch, first_block);
+      if (disorder->is_without_fence) {  // as in most programs, and no GPU is known to be wrong with them
+        key.kind = DefectKind::kNote;
+        example.reason = std::move(*reason);
+        if (Example* e = findings_.add(key, example.block)) *e = std::move(example);
+        continue;
+      }
       const auto atomic = atomics_.find(race.one.block());
       const bool is_late_read = race.one_use == Use::kWrite && race.other_use == Use::kRead;
       if (reason->empty() && is_late_read && atomic != atomics_.end())
-        reason = {"the atomic operation at ", Piece::line(atomic->second),
+        *reason = {"the atomic operation at ", Piece::line(atomic->second),
                   " releases nothing: no __threadfence() before it, and it is not acq_rel"};
       example.reason = std::move(*reason);
       if (record::Recorder* recorder = record::Recorder::instance()) recorder->add_race(key, example);
@@ -248,13 +264,69 @@ bool Session::account(AccessKind kind, std::uintptr_t address, std::size_t bytes
   return true;
 }
 
-Report Session::take() {
+Report Session::counters() {
   const std::lock_guard lock(mutex_);
+  Report copy;
+  copy.tensors = report_.tensors;
+  copy.shared = report_.shared;
+  copy.ops = report_.ops;
+  return copy;
+}
+
+namespace {
+
+/// Replaces names like "allocation 3" by what the sources call them.
+void use_found_names(Report& report) {
+  const auto has_no_name = [](const auto& tensor) { return tensor.first.starts_with("allocation "); };
+  const bool is_needed = !report.defects.empty() || !report.notes.empty() ||
+                         std::any_of(report.tensors.begin(), report.tensors.end(), has_no_name);
+  if (!is_needed) return;
+  const std::map<std::string, std::string>& names = Arena::instance().find_names();
+  if (names.empty()) return;
+  std::map<std::string, GlobalCounters> tensors;
+  for (const auto& [name, counters] : report.tensors) {
+    const auto found = names.find(name);
+    tensors[found == names.end() ? name : found->second] += counters;
+  }
+  report.tensors = std::move(tensors);
+  for (auto* all : {&report.defects, &report.notes}) {
+    for (Defect& defect : *all) {
+      constexpr std::string_view kOld = "\"allocation ";
+      for (std::size_t at = defect.message.find(kOld); at != std::string::npos;
+           at = defect.message.find(kOld, at + 1)) {
+        const std::size_t end = defect.message.find('"', at + 1);
+        const auto found = names.find(defect.message.substr(at + 1, end - at - 1));
+        if (found != names.end()) defect.message.replace(at + 1, end - at - 1, found->second);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Report Session::take() {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (!is_ending_in_child()) {
+    lock.lock();
+  } else if (BlockRunner* const runner = std::exchange(current_runner, nullptr)) {  // it has ended in a kernel
+    findings_.merge(runner->tally.findings);
+  }
   Report report = std::exchange(report_, {});
   if (!findings_.empty()) {
-    for (Defect& defect : findings_.describe()) report.defects.push_back(std::move(defect));
+    for (Defect& defect : findings_.describe()) {
+      auto& to = defect.kind == DefectKind::kNote ? report.notes : report.defects;
+      to.push_back(std::move(defect));
+    }
   }
   findings_ = {};
+  has_lost_block_ = false;
+  if (const std::int64_t muted = std::exchange(muted_, 0); muted != 0) {
+    report.notes.push_back({DefectKind::kNote,
+                            "Note: uninitialized reads of global memory after a block has been given up are not "
+                            "reported: it would have written there",
+                            muted});
+  }
+  use_found_names(report);
   std::vector<std::uintptr_t> waits;
   for (const auto& [wait, count] : early_waits_) waits.push_back(wait);
   const auto lines = source_lines(waits);
@@ -286,6 +358,11 @@ std::string format_defects(const Report& report) {
     out << with_margin(d.message) << "  [" << d.count << (d.count == 1 ? " hazard]" : " hazards]") << "\n"
         << kMargin << "\n";
   }
+  for (const Defect& note : report.notes) {
+    out << with_margin(note.message) << "  [" << note.count << (note.count == 1 ? " time]" : " times]") << "\n"
+        << kMargin << "\n";
+  }
+  if (report.defects.empty() && !report.notes.empty()) return out.str();
   out << kMargin << "ERROR SUMMARY: " << report.defects.size()
       << (report.defects.size() == 1 ? " defect, " : " defects, ") << total
       << (total == 1 ? " hazard\n" : " hazards\n");

@@ -2,6 +2,7 @@
 /// Collects the findings of the CPU threads for take_report().
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -43,13 +44,19 @@ class Session {
   void add(DefectKind kind, const std::string& message);
   /// An access by the host on behalf of a kernel. @return false if it is outside an allocation
   bool account(AccessKind kind, std::uintptr_t address, std::size_t bytes, const std::string& routine);
+  /// What take() would return, without the defects.
+  Report counters();
   Report take();
+  /// Whether a block was given up in a launch since the last report.
+  bool has_lost_block() const { return has_lost_block_; }
 
  private:
   Session();
   void add_words(DefectKind kind, const std::string& message);
 
   std::mutex mutex_;
+  std::atomic<bool> has_lost_block_{false};
+  std::int64_t muted_ = 0;  ///< uninitialized reads after that
   Report report_;  ///< its defects: those that are in words already; the others are in findings_
   BlockCounts blocks_;
   Findings findings_;

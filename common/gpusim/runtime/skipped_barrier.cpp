@@ -1,11 +1,10 @@
 #include "gpusim/runtime/skipped_barrier.hpp"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 
+#include "gpusim/runtime/ending.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
@@ -19,8 +18,8 @@ SkippedBarrier::SkippedBarrier() {
   const char* name = std::getenv("GPUSIM_SKIP_BARRIER");
   if (name == nullptr || *name == '\0') return;
   name_ = "/" + std::string(name);
-  std::atexit([] {
-    if (instance().complain()) _exit(1);
+  at_end([] {
+    if (instance().complain()) end_process(1);
   });
 }
 

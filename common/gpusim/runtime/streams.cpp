@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/host_memory.hpp"
 #include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/sites.hpp"
 
@@ -26,39 +27,55 @@ Streams& Streams::instance() {
 Streams::Streams() : numbers_{{nullptr, 0}}, streams_(1), operations_(1) {}
 
 void Streams::create(const void* stream, bool blocking) {
+  const OneHostThread turn;
   numbers_[stream] = streams_.size();
   streams_.push_back({.times = {}, .blocking = blocking});
   constexpr std::size_t kDefaultAndOne = 2;
-  if (several_ || numbers_.size() <= kDefaultAndOne) return;
+  if (numbers_.size() > kDefaultAndOne) watch();
+}
+
+void Streams::watch() {
+  if (several_) return;
   const std::size_t words = Arena::instance().size() / 4;
   if (!writers_) writers_ = Reserved<LastUse>(words);
   if (!readers_) readers_ = Reserved<LastUse>(words);
   several_ = writers_ && readers_;
 }
 
-void Streams::destroy(const void* stream) { numbers_.erase(stream); }
+void Streams::destroy(const void* stream) {
+  const OneHostThread turn;
+  numbers_.erase(stream);
+}
 
 void Streams::record(const void* event, const void* stream) {
+  const OneHostThread turn;
   Times& times = events_[event];
   times = host_;
   join(times, of(stream).times);
 }
 
 void Streams::wait(const void* stream, const void* event) {
+  const OneHostThread turn;
   if (const auto found = events_.find(event); found != events_.end()) join(of(stream).times, found->second);
 }
 
-void Streams::synchronize(const void* stream) { join(host_, of(stream).times); }
+void Streams::synchronize(const void* stream) {
+  const OneHostThread turn;
+  join(host_, of(stream).times);
+}
 
 void Streams::synchronize_event(const void* event) {
+  const OneHostThread turn;
   if (const auto found = events_.find(event); found != events_.end()) join(host_, found->second);
 }
 
 void Streams::synchronize_all() {
+  const OneHostThread turn;
   for (const Stream& stream : streams_) join(host_, stream.times);
 }
 
 void Streams::begin(const void* stream, const std::string& routine) {
+  const OneHostThread turn;
   const std::size_t number = numbers_.at(stream);
   Times& times = streams_[number].times;
   join(times, host_);
@@ -113,6 +130,34 @@ void Streams::use(std::uintptr_t offset, std::size_t bytes, Use use, std::uint16
     const std::uint64_t reader = readers_[word].load(std::memory_order_relaxed);
     if (reader != 0 && !is_over(reader)) report(4 * word, Use::kRead, reader, use, mine);
     writers_[word].store(mine, std::memory_order_relaxed);
+  }
+}
+
+void Streams::use_on_host(std::uintptr_t offset, AccessKind kind, const void* pc) {
+  if (!several_) return;
+  const auto waited = [this](std::uint64_t last) {
+    const Operation& operation = operations_[last >> 32];
+    return operation.stream < host_.size() && operation.time <= host_[operation.stream];
+  };
+  const std::uint64_t writer = writers_[offset / 4].load(std::memory_order_relaxed);
+  const std::uint64_t reader = kind == AccessKind::kRead ? 0 : readers_[offset / 4].load(std::memory_order_relaxed);
+  for (const std::uint64_t other : {writer, reader}) {
+    if (other == 0 || waited(other)) continue;
+    const Arena& arena = Arena::instance();
+    const std::string& routine = operations_[other >> 32].routine;
+    Session::instance().add({.kind = DefectKind::kRace,
+                             .pc = reinterpret_cast<std::uintptr_t>(pc),
+                             .rival_pc = routine.empty() ? pc_of_site(std::uint16_t(other)) : 0,
+                             .access = kind,
+                             .rival_access = other == writer ? AccessKind::kWrite : AccessKind::kRead,
+                             .space = Space::kGlobal,
+                             .bytes = 4},
+                            {.block = offset / 4,
+                             .address = arena.base() + offset,
+                             .place = arena.place_of(arena.base() + offset),
+                             .of_operations = true,
+                             .on_host = true,
+                             .rival_routine = routine});
   }
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "gpusim/runtime/access.hpp"
 #include "gpusim/runtime/grid_races.hpp"
 #include "gpusim/runtime/reserved.hpp"
 
@@ -24,6 +25,8 @@ class Streams {
   /// @param blocking  it waits for the default stream, and the default stream for it
   void create(const void* stream, bool blocking);
   void destroy(const void* stream);
+  /// From now on, uses are compared, although there may be no second stream: the host uses managed memory.
+  void watch();
 
   void record(const void* event, const void* stream);
   void wait(const void* stream, const void* event);
@@ -52,6 +55,9 @@ class Streams {
   /// operations.
   /// @param offset  in the arena    @param site  of an access of a kernel
   void use(std::uintptr_t offset, std::size_t bytes, Use use, std::uint16_t site = 0);
+
+  /// The host uses a word of managed memory.
+  void use_on_host(std::uintptr_t offset, AccessKind kind, const void* pc);
 
   /// Memory is released.
   void forget(std::uintptr_t offset, std::size_t bytes);

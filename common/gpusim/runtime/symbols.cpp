@@ -219,6 +219,17 @@ std::unordered_map<std::uintptr_t, Calls> inlined_calls(const std::vector<std::u
   return places;
 }
 
+std::unordered_map<std::uintptr_t, std::vector<Frame>> frames_at(
+    const std::vector<std::uintptr_t>& return_addresses) {
+  std::unordered_map<std::uintptr_t, std::vector<Frame>> frames;
+  for_each_frame(return_addresses, [&](std::uintptr_t pc, const std::string& function, const std::string& at) {
+    Calls call;
+    add_call(call, function, at);
+    if (!call.lines.empty()) frames[pc].push_back({bare_name(function), call.lines.front()});
+  });
+  return frames;
+}
+
 std::unordered_map<std::uintptr_t, std::vector<std::string>> functions_around(
     const std::vector<std::uintptr_t>& return_addresses) {
   std::unordered_map<std::uintptr_t, std::vector<std::string>> functions;
@@ -240,7 +251,7 @@ std::unordered_map<std::uintptr_t, SourceLine> source_lines(
       lines[pc].text = plain.str();
     } else {
       const Calls& calls = place->second;
-      lines[pc] = {with_callers(calls.lines), calls.built_in, calls.lines.front()};
+      lines[pc] = {with_callers(calls.lines), calls.built_in, calls.lines};
     }
   }
   return lines;
@@ -269,7 +280,8 @@ bool is_in_library(std::uintptr_t return_address) {
     name.remove_prefix(is_nested ? 3 : std::min<std::size_t>(2, name.size()));
     if (is_nested) name.remove_prefix(std::min(name.find_first_not_of("rVKRO"), name.size()));
     it->second = name.starts_with("St") || name.starts_with("Sa") || name.starts_with("Ss") ||
-                 name.starts_with("9__gnu_cxx") || name.starts_with("6gpusim");
+                 name.starts_with("9__gnu_cxx") || name.starts_with("6gpusim") ||
+                 mangled.starts_with("__sanitizer_") || mangled.starts_with("__tsan_");
   }
   return it->second;
 }

@@ -21,6 +21,15 @@ struct Calls {
 /// The places of return addresses that have debug information.
 std::unordered_map<std::uintptr_t, Calls> inlined_calls(const std::vector<std::uintptr_t>& return_addresses);
 
+/// A function that is called or inlined at a place.
+struct Frame {
+  std::string function;  ///< without namespace and template arguments
+  std::string place;     ///< "/path/kernel.cu:48"
+};
+/// The frames of the program's own sources around return addresses, the innermost first.
+std::unordered_map<std::uintptr_t, std::vector<Frame>> frames_at(
+    const std::vector<std::uintptr_t>& return_addresses);
+
 /// The functions around return addresses, without namespace and template arguments: the innermost inlined one
 /// first.
 std::unordered_map<std::uintptr_t, std::vector<std::string>> functions_around(
@@ -31,7 +40,8 @@ struct SourceLine {
   std::string
       text;  ///< "kernel.cuh:48", "tile.cuh:13 (from kernel.cuh:171)", "0x4012f3" without debug information
   std::string built_in;  ///< see Calls
-  std::string place;     ///< the first of Calls::lines
+  std::vector<std::string> places;  ///< Calls::lines
+  std::string place() const { return places.empty() ? "" : places.front(); }
 };
 
 /// The place of each return address.

@@ -3,17 +3,17 @@
 ///
 /// A result is the exact one rounded once, to nearest, ties to even; subnormals are kept; a NaN result is
 /// CUDA's canonical 0x7fff. The one deliberate difference: `a * b + c` rounds twice here, whereas nvcc may
-/// contract it to one rounding. Missing: directed roundings, saturation, and some conversions of integers.
+/// contract it to one rounding.
 ///
 /// Everything is always inlined: the memory hooks see a struct that is read or written by the kernel's own
 /// code, not one that is an operand of a call.
 #pragma once
 
 #include <cmath>
-#include <concepts>
 #include <cstdint>
 #include <limits>
 
+#include "gpusim_bits.h"
 #include "vector_types.h"
 
 /// The operations that the 16-bit formats share: plain functions on bit patterns.
@@ -94,7 +94,7 @@ GPUSIM_INLINE std::uint16_t fused_multiply_add(double a, double b, double c) {
 
 /// An integer as a double that rounds to 16 bits as the integer does: beyond 2^53, one bit represents all
 /// that a double cannot hold.
-template <std::integral T>
+template <gpusim::Integral T>
 GPUSIM_INLINE double from_integer(T value) {
   if constexpr (sizeof(T) < 8) {
     return double(value);
@@ -110,7 +110,7 @@ GPUSIM_INLINE double from_integer(T value) {
 }
 
 /// Towards zero; values out of range become the nearest integer of the type. NaN is 0, or 2^63 in 64 bits.
-template <std::integral T>
+template <gpusim::Integral T>
 GPUSIM_INLINE T to_integer(float value) {
   constexpr T kMin = std::numeric_limits<T>::min();
   constexpr T kMax = std::numeric_limits<T>::max();
@@ -159,6 +159,8 @@ GPUSIM_INLINE std::uint16_t smaller(std::uint16_t a, std::uint16_t b) {
 
 }  // namespace gpusim::float16
 
+#include "gpusim_float16_conversions.h"
+
 struct __nv_bfloat16;
 
 /// Their bits alone.
@@ -175,7 +177,7 @@ struct alignas(2) __half {
   __half() = default;
   GPUSIM_INLINE __half(float value) : __half(double(value)) {}
   GPUSIM_INLINE __half(double value) : bits_(gpusim::float16::narrow<gpusim::float16::Binary16>(value)) {}
-  template <std::integral T>
+  template <gpusim::Integral T>
   GPUSIM_INLINE __half(T value) : __half(gpusim::float16::from_integer(value)) {}
   explicit __half(__nv_bfloat16 value);  // in cuda_bf16.h
   GPUSIM_INLINE __half(const __half_raw& raw) : bits_(raw.x) {}
@@ -183,7 +185,7 @@ struct alignas(2) __half {
 
   GPUSIM_INLINE operator float() const { return gpusim::float16::Binary16::widen(bits_); }
   GPUSIM_INLINE operator bool() const { return (bits_ & 0x7fff) != 0; }
-  template <std::integral T>
+  template <gpusim::Integral T>
   GPUSIM_INLINE operator T() const {
     return gpusim::float16::to_integer<T>(float(*this));
   }
@@ -201,6 +203,7 @@ struct alignas(4) __half2 {
   __half2() = default;
   GPUSIM_INLINE __half2(const __half& low, const __half& high) : x(low), y(high) {}
   GPUSIM_INLINE __half2(__half2_raw raw) : x(__half_raw{raw.x}), y(__half_raw{raw.y}) {}
+  GPUSIM_INLINE operator __half2_raw() const { return {__half_raw(x).x, __half_raw(y).x}; }
 };
 
 using half = __half;
@@ -227,12 +230,7 @@ GPUSIM_INLINE __half __float2half(float a) { return __half(a); }
 GPUSIM_INLINE __half __float2half_rn(float a) { return __half(a); }
 GPUSIM_INLINE __half __double2half(double a) { return __half(a); }
 GPUSIM_INLINE float __half2float(__half a) { return float(a); }
-GPUSIM_INLINE __half __int2half_rn(int a) { return __half(a); }
-GPUSIM_INLINE __half __uint2half_rn(unsigned a) { return __half(a); }
-GPUSIM_INLINE int __half2int_rn(__half a) {
-  return gpusim::float16::to_integer<int>(__builtin_nearbyintf(a));
-}
-GPUSIM_INLINE int __half2int_rz(__half a) { return gpusim::float16::to_integer<int>(a); }
+GPUSIM_CONVERSIONS(half, __half, gpusim::float16::Binary16)
 
 // Pairs: construction, access to the halves, conversion.
 

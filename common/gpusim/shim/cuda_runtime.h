@@ -21,6 +21,10 @@
 #define __constant__ \
   __attribute__((abi_tag("constant")))  // says which variables are the device's, as that of __device__
 #define __grid_constant__
+#define __managed__ __attribute__((abi_tag("device")))  // the host may use it as well
+#define __nv_pure__
+#define __inline_hint__
+#define __maxnreg__(...)
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__
 #define __launch_bounds__(...)
@@ -33,7 +37,7 @@
 #ifdef __clang__
 #define __shared__ __attribute__((aligned(128))) thread_local
 #else
-#define __shared__ __attribute__((aligned(128))) constinit thread_local
+#define __shared__ __attribute__((aligned(128))) __constinit thread_local
 #endif
 
 #ifdef __clang__
@@ -89,17 +93,85 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 block, v
   (std::index_sequence_for<Params...>());
 }
 
-template <class T>
-cudaError_t cudaMemcpyToSymbol(T& symbol, const void* from, std::size_t bytes, std::size_t offset = 0,
-                               cudaMemcpyKind = cudaMemcpyHostToDevice) {
-  if (offset + bytes > sizeof(T)) return cudaErrorInvalidSymbol;
-  __builtin_memcpy(reinterpret_cast<char*>(&symbol) + offset, from, bytes);
-  return cudaSuccess;
+/// The same, with all blocks on the device at once, so that they can wait for each other.
+template <class... Params>
+cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(Params...), dim3 grid, dim3 block, void** arguments,
+                                        std::size_t dynamic_shared_bytes = 0, cudaStream_t stream = nullptr) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = 1;
+  const cudaLaunchConfig_t config{grid, block, dynamic_shared_bytes, stream, &attribute, 1};
+  return [&]<std::size_t... i>(std::index_sequence<i...>) {
+    return cudaLaunchKernelEx(&config, kernel, *static_cast<Params*>(arguments[i])...);
+  }
+  (std::index_sequence_for<Params...>());
 }
+
+namespace gpusim::device {
+
+/// `<<<grid, block, dynamic_shared_bytes, stream>>>`: the configuration of the kernel that is called next.
+void push_launch(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes = 0, cudaStream_t stream = nullptr);
+/// Takes it back. Ends the program if there is none: a kernel has been called like a function.
+cudaLaunchConfig_t pop_launch(const void* kernel);
+
+/// Whether the host has called the kernel that asks, and not a thread of the device, which has a block.
+GPUSIM_INLINE bool is_on_host() { return __builtin_expect(::blockDim.x == 0, 0); }
+
+/// The type of a parameter in the type of its function: __restrict__ does not count.
 template <class T>
-cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, std::size_t bytes, std::size_t offset = 0,
-                                 cudaMemcpyKind = cudaMemcpyDeviceToHost) {
-  if (offset + bytes > sizeof(T)) return cudaErrorInvalidSymbol;
-  __builtin_memcpy(to, reinterpret_cast<const char*>(&symbol) + offset, bytes);
-  return cudaSuccess;
+struct PlainType {
+  using type = T;
+};
+template <class T>
+struct PlainType<T* __restrict__> {
+  using type = T*;
+};
+template <class T>
+using Plain = typename PlainType<std::remove_cv_t<T>>::type;
+
+/// Launches a kernel of which only the address is known. It is called, and tells how.
+cudaError_t launch_by_address(const cudaLaunchConfig_t& config, const void* kernel, void** arguments);
+using Launcher = cudaError_t (*)(const cudaLaunchConfig_t& config, const void* kernel, void** arguments);
+/// Whether launch_by_address() has called the kernel; then it learns how to launch it.
+bool tell_launcher(Launcher launcher);
+
+template <class... Params, std::size_t... i>
+cudaError_t launch_unpacked(const cudaLaunchConfig_t& config, void (*kernel)(Params...), void** arguments,
+                            std::index_sequence<i...>) {
+  return cudaLaunchKernelEx(&config, kernel, *static_cast<Params*>(arguments[i])...);
+}
+template <class... Params>
+GPUSIM_WITHOUT_HOOKS bool is_asked(void (*)(Params...)) {
+  return tell_launcher([](const cudaLaunchConfig_t& config, const void* kernel, void** arguments) {
+    return launch_unpacked(config, reinterpret_cast<void (*)(Params...)>(const_cast<void*>(kernel)),
+                           arguments, std::index_sequence_for<Params...>());
+  });
+}
+
+/// What a kernel does that the host calls: it launches itself.
+template <class... Params, class... Args>
+__attribute__((noinline)) GPUSIM_WITHOUT_HOOKS void enter_kernel(void (*kernel)(Params...),
+                                                                 Args... arguments) {
+  const cudaLaunchConfig_t config = pop_launch(reinterpret_cast<const void*>(kernel));
+  cudaLaunchKernelEx(&config, kernel, std::move(arguments)...);
+}
+
+}  // namespace gpusim::device
+
+inline cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
+                                    std::size_t dynamic_shared_bytes = 0, cudaStream_t stream = nullptr) {
+  return gpusim::device::launch_by_address({grid, block, dynamic_shared_bytes, stream}, kernel, arguments);
+}
+inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel,
+                                       void** arguments) {
+  return gpusim::device::launch_by_address(*config, kernel, arguments);
+}
+inline cudaError_t cudaLaunchCooperativeKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
+                                               std::size_t dynamic_shared_bytes = 0,
+                                               cudaStream_t stream = nullptr) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = 1;
+  return gpusim::device::launch_by_address({grid, block, dynamic_shared_bytes, stream, &attribute, 1}, kernel,
+                                           arguments);
 }

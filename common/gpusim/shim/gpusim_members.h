@@ -115,7 +115,7 @@ std::string at(const void* object, std::size_t offset) {
       const auto begin =
           std::size_t(reinterpret_cast<const char*>(&member) - static_cast<const char*>(object));
       if (offset - begin >= sizeof member) return;
-      using Member = std::remove_cvref_t<decltype(member)>;
+      using Member = std::remove_cv_t<std::remove_reference_t<decltype(member)>>;
       text = "." + std::string(name<Object, kNumber>()) + at<Member>(&member, offset - begin);
     };
     [&]<std::size_t... kNumbers>(std::index_sequence<kNumbers...>) {

@@ -1,17 +1,19 @@
 /// @file
 /// Arithmetic for kernels: CUDA's functions on numbers. The GPU's versions of many are approximations; these
-/// are as exact as the C library's. Those that round in another direction than to nearest are missing, but
-/// for conversions.
+/// are as exact as the C library's.
 #pragma once
 
 #include <math.h>    // also sqrt(float), isnan(float) and the like outside of std, as with nvcc
 #include <stdlib.h>  // abs() of each type
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
+#include "gpusim_bits.h"
+#include "gpusim_integers.h"
+#include "gpusim_rounding.h"
+#include "gpusim_simd.h"
 #include "vector_types.h"
 
 // ---- fast versions ----------------------------------------------------------------------------------------
@@ -27,59 +29,110 @@
 #define __cosf(x) cosf(x)
 #define __tanf(x) tanf(x)
 #define __tanhf(x) tanhf(x)
-#define __sincosf(x, sine, cosine) sincosf(x, sine, cosine)
+#define __sincosf(x, sine, cosine) gpusim_sincosf(x, sine, cosine)
 
-GPUSIM_INLINE float __fdividef(float x, float y) { return x / y; }
+// What the C library writes has no hooks.
+GPUSIM_INLINE void gpusim_sincosf(float x, float* sine, float* cosine) {
+  float s, c;
+  __builtin_sincosf(x, &s, &c);
+  *sine = s;
+  *cosine = c;
+}
+GPUSIM_INLINE void gpusim_sincos(double x, double* sine, double* cosine) {
+  double s, c;
+  __builtin_sincos(x, &s, &c);
+  *sine = s;
+  *cosine = c;
+}
+#define sincosf gpusim_sincosf
+#define sincos gpusim_sincos
+
+/// 0 if the divisor is so large that the GPU's approximation of its reciprocal is 0.
+GPUSIM_INLINE float __fdividef(float x, float y) {
+  const float magnitude = __builtin_fabsf(y);
+  if (magnitude > 0x1p126f && magnitude < __builtin_inff()) return x * 0.0f;
+  return x / y;
+}
 GPUSIM_INLINE float fdividef(float x, float y) { return x / y; }
 GPUSIM_INLINE float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
-
-// ---- rounded to nearest -----------------------------------------------------------------------------------
-
-GPUSIM_INLINE float __fadd_rn(float x, float y) { return x + y; }
-GPUSIM_INLINE float __fsub_rn(float x, float y) { return x - y; }
-/// Rounds towards +infinity: next to the nearest number if that is too small. Its error is a float (Knuth
-/// 1997, 4.2.2).
-GPUSIM_INLINE float __fsub_ru(float x, float y) {
-  const float nearest = x - y, of_y = nearest - x, error = (x - (nearest - of_y)) + (-y - of_y);
-  return error > 0.0f ? __builtin_nextafterf(nearest, __builtin_inff()) : nearest;
-}
-GPUSIM_INLINE float __fmul_rn(float x, float y) { return x * y; }
-GPUSIM_INLINE float __fdiv_rn(float x, float y) { return x / y; }
-GPUSIM_INLINE float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
-GPUSIM_INLINE float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
-GPUSIM_INLINE float __frcp_rn(float x) { return 1.0f / x; }
-GPUSIM_INLINE double __dadd_rn(double x, double y) { return x + y; }
-GPUSIM_INLINE double __dsub_rn(double x, double y) { return x - y; }
-GPUSIM_INLINE double __dmul_rn(double x, double y) { return x * y; }
-GPUSIM_INLINE double __ddiv_rn(double x, double y) { return x / y; }
-GPUSIM_INLINE double __fma_rn(double x, double y, double z) { return __builtin_fma(x, y, z); }
-GPUSIM_INLINE double __dsqrt_rn(double x) { return __builtin_sqrt(x); }
-GPUSIM_INLINE double __drcp_rn(double x) { return 1.0 / x; }
 
 // ---- what the C library lacks -----------------------------------------------------------------------------
 
 GPUSIM_INLINE float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
 GPUSIM_INLINE float rsqrt(float x) { return rsqrtf(x); }
 GPUSIM_INLINE double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
-GPUSIM_INLINE float __frsqrt_rn(float x) { return rsqrtf(x); }
+
+namespace gpusim::device {
+
+/// In [-1/2, 1/2], with the same sine of its product with pi. @param x  in [-1, 1]
+GPUSIM_INLINE double nearest_quarter(double x) {
+  return x > 0.5 ? 1.0 - x : x < -0.5 ? -(1.0 + x) : x;
+}
+
+}  // namespace gpusim::device
 
 #define GPUSIM_OF_ONE(name, expression)                                   \
   GPUSIM_INLINE double name(double x) { return expression; }              \
   GPUSIM_INLINE float name##f(float x) { return float(name(double(x))); } \
   GPUSIM_INLINE float name(float x) { return name##f(x); }
 GPUSIM_OF_ONE(rcbrt, 1.0 / cbrt(x))
-GPUSIM_OF_ONE(sinpi, sin(M_PI* remainder(x, 2.0)))
-GPUSIM_OF_ONE(cospi, cos(M_PI* remainder(x, 2.0)))
+GPUSIM_OF_ONE(sinpi, sin(M_PI* gpusim::device::nearest_quarter(remainder(x, 2.0))))
+GPUSIM_OF_ONE(cospi, sin(M_PI*(0.5 - fabs(remainder(x, 2.0)))))
 GPUSIM_OF_ONE(normcdf, 0.5 * erfc(-x * M_SQRT1_2))
 #undef GPUSIM_OF_ONE
 GPUSIM_INLINE void sincospif(float x, float* sine, float* cosine) {
   *sine = sinpif(x);
   *cosine = cospif(x);
 }
-GPUSIM_INLINE float rhypotf(float x, float y) { return 1.0f / hypotf(x, y); }
-GPUSIM_INLINE float norm3df(float x, float y, float z) { return hypotf(hypotf(x, y), z); }
-GPUSIM_INLINE float norm4df(float x, float y, float z, float w) { return hypotf(hypotf(x, y), hypotf(z, w)); }
-GPUSIM_INLINE float rnorm3df(float x, float y, float z) { return 1.0f / norm3df(x, y, z); }
+GPUSIM_INLINE void sincospi(double x, double* sine, double* cosine) {
+  *sine = sinpi(x);
+  *cosine = cospi(x);
+}
+
+namespace gpusim::device {
+
+double inverse_erf(double x);
+double inverse_erfc(double x);
+/// exp(x^2) * erfc(x)
+double scaled_erfc(double x);
+double bessel_i(int order, double x);
+
+/// The square root of the sum of the squares.
+template <class T>
+GPUSIM_INLINE double norm_of(int count, const T* p) {
+  double result = 0;
+  for (int i = 0; i < count; ++i) result = hypot(result, double(p[i]));
+  return result;
+}
+
+}  // namespace gpusim::device
+
+#define GPUSIM_OF_ONE(name, expression)                                   \
+  GPUSIM_INLINE double name(double x) { return expression; }              \
+  GPUSIM_INLINE float name##f(float x) { return float(name(double(x))); } \
+  GPUSIM_INLINE float name(float x) { return name##f(x); }
+GPUSIM_OF_ONE(erfinv, gpusim::device::inverse_erf(x))
+GPUSIM_OF_ONE(erfcinv, gpusim::device::inverse_erfc(x))
+GPUSIM_OF_ONE(erfcx, gpusim::device::scaled_erfc(x))
+GPUSIM_OF_ONE(normcdfinv, -M_SQRT2* gpusim::device::inverse_erfc(2.0 * x))
+GPUSIM_OF_ONE(cyl_bessel_i0, gpusim::device::bessel_i(0, x))
+GPUSIM_OF_ONE(cyl_bessel_i1, gpusim::device::bessel_i(1, x))
+#undef GPUSIM_OF_ONE
+
+GPUSIM_INLINE double rhypot(double x, double y) { return 1.0 / hypot(x, y); }
+GPUSIM_INLINE float rhypotf(float x, float y) { return float(1.0 / hypot(double(x), double(y))); }
+GPUSIM_INLINE double norm3d(double x, double y, double z) { return hypot(hypot(x, y), z); }
+GPUSIM_INLINE double norm4d(double x, double y, double z, double w) { return hypot(hypot(x, y), hypot(z, w)); }
+GPUSIM_INLINE double rnorm3d(double x, double y, double z) { return 1.0 / norm3d(x, y, z); }
+GPUSIM_INLINE double rnorm4d(double x, double y, double z, double w) { return 1.0 / norm4d(x, y, z, w); }
+GPUSIM_INLINE float norm3df(float x, float y, float z) { return float(norm3d(x, y, z)); }
+GPUSIM_INLINE float norm4df(float x, float y, float z, float w) { return float(norm4d(x, y, z, w)); }
+GPUSIM_INLINE float rnorm3df(float x, float y, float z) { return float(rnorm3d(x, y, z)); }
+GPUSIM_INLINE float rnorm4df(float x, float y, float z, float w) { return float(rnorm4d(x, y, z, w)); }
+GPUSIM_INLINE double norm(int count, const double* p) { return gpusim::device::norm_of(count, p); }
+GPUSIM_INLINE double rnorm(int count, const double* p) { return 1.0 / gpusim::device::norm_of(count, p); }
+GPUSIM_INLINE float normf(int count, const float* p) { return float(gpusim::device::norm_of(count, p)); }
+GPUSIM_INLINE float rnormf(int count, const float* p) { return float(1.0 / gpusim::device::norm_of(count, p)); }
 
 // ---- minimum and maximum ---------------------------------------------------------------------
 //
@@ -151,71 +204,14 @@ GPUSIM_TO_INTEGERS(double, double)
 #undef GPUSIM_TO_INTEGERS
 #undef GPUSIM_TO_INTEGER
 
-GPUSIM_INLINE float __int2float_rn(int x) { return float(x); }
-GPUSIM_INLINE float __uint2float_rn(unsigned x) { return float(x); }
-GPUSIM_INLINE float __ll2float_rn(long long x) { return float(x); }
-GPUSIM_INLINE float __ull2float_rn(unsigned long long x) { return float(x); }
-GPUSIM_INLINE double __int2double_rn(int x) { return x; }
-GPUSIM_INLINE double __uint2double_rn(unsigned x) { return x; }
-GPUSIM_INLINE double __ll2double_rn(long long x) { return double(x); }
-GPUSIM_INLINE double __ull2double_rn(unsigned long long x) { return double(x); }
-GPUSIM_INLINE float __double2float_rn(double x) { return float(x); }
-
-GPUSIM_INLINE int __float_as_int(float x) { return std::bit_cast<int>(x); }
-GPUSIM_INLINE unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
-GPUSIM_INLINE float __int_as_float(int x) { return std::bit_cast<float>(x); }
-GPUSIM_INLINE float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
-GPUSIM_INLINE long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
-GPUSIM_INLINE double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
-GPUSIM_INLINE int __double2loint(double x) { return int(std::bit_cast<std::uint64_t>(x)); }
-GPUSIM_INLINE int __double2hiint(double x) { return int(std::bit_cast<std::uint64_t>(x) >> 32); }
+GPUSIM_INLINE int __float_as_int(float x) { return gpusim::bit_cast<int>(x); }
+GPUSIM_INLINE unsigned __float_as_uint(float x) { return gpusim::bit_cast<unsigned>(x); }
+GPUSIM_INLINE float __int_as_float(int x) { return gpusim::bit_cast<float>(x); }
+GPUSIM_INLINE float __uint_as_float(unsigned x) { return gpusim::bit_cast<float>(x); }
+GPUSIM_INLINE long long __double_as_longlong(double x) { return gpusim::bit_cast<long long>(x); }
+GPUSIM_INLINE double __longlong_as_double(long long x) { return gpusim::bit_cast<double>(x); }
+GPUSIM_INLINE int __double2loint(double x) { return int(gpusim::bit_cast<std::uint64_t>(x)); }
+GPUSIM_INLINE int __double2hiint(double x) { return int(gpusim::bit_cast<std::uint64_t>(x) >> 32); }
 GPUSIM_INLINE double __hiloint2double(int high, int low) {
-  return std::bit_cast<double>(std::uint64_t(unsigned(high)) << 32 | unsigned(low));
-}
-
-// ---- integers ---------------------------------------------------------------------------------------------
-
-GPUSIM_INLINE int __popc(unsigned x) { return std::popcount(x); }
-GPUSIM_INLINE int __popcll(unsigned long long x) { return std::popcount(x); }
-GPUSIM_INLINE int __clz(int x) { return std::countl_zero(unsigned(x)); }
-GPUSIM_INLINE int __clzll(long long x) { return std::countl_zero(std::uint64_t(x)); }
-GPUSIM_INLINE int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(unsigned(x)) + 1; }
-GPUSIM_INLINE int __ffsll(long long x) { return x == 0 ? 0 : std::countr_zero(std::uint64_t(x)) + 1; }
-GPUSIM_INLINE unsigned __brev(unsigned x) {
-  unsigned r = 0;
-  for (int i = 0; i < 32; ++i) r |= ((x >> i) & 1u) << (31 - i);
-  return r;
-}
-GPUSIM_INLINE unsigned long long __brevll(unsigned long long x) {
-  return std::uint64_t(__brev(unsigned(x))) << 32 | __brev(unsigned(x >> 32));
-}
-/// Four bytes of the eight in y and x, each chosen by four bits of `selector`.
-GPUSIM_INLINE unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
-  const std::uint64_t bytes = std::uint64_t(y) << 32 | x;
-  unsigned result = 0;
-  for (int i = 0; i < 4; ++i) result |= unsigned(bytes >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
-  return result;
-}
-GPUSIM_INLINE unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
-  return unsigned((std::uint64_t(high) << 32 | low) << (shift & 31) >> 32);
-}
-GPUSIM_INLINE unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
-  return unsigned((std::uint64_t(high) << 32 | low) >> (shift & 31));
-}
-GPUSIM_INLINE int __mulhi(int x, int y) { return int(std::int64_t(x) * y >> 32); }
-GPUSIM_INLINE unsigned __umulhi(unsigned x, unsigned y) { return unsigned(std::uint64_t(x) * y >> 32); }
-GPUSIM_INLINE long long __mul64hi(long long x, long long y) { return (long long)(__int128(x) * y >> 64); }
-GPUSIM_INLINE unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
-  return (unsigned long long)((unsigned __int128)(x)*y >> 64);
-}
-GPUSIM_INLINE int __mul24(int x, int y) { return int(unsigned(x << 8 >> 8) * unsigned(y << 8 >> 8)); }
-GPUSIM_INLINE unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffff) * (y & 0xffffff); }
-/// The sum of four products of signed bytes, and c.
-GPUSIM_INLINE int __dp4a(int a, int b, int c) {
-  for (int i = 0; i < 32; i += 8) c += int(std::int8_t(a >> i)) * std::int8_t(b >> i);
-  return c;
-}
-GPUSIM_INLINE unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
-  for (int i = 0; i < 32; i += 8) c += (a >> i & 0xff) * (b >> i & 0xff);
-  return c;
+  return gpusim::bit_cast<double>(std::uint64_t(unsigned(high)) << 32 | unsigned(low));
 }

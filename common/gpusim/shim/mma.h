@@ -60,7 +60,7 @@ requires(IsShape<kM, kN, kK> &&
 };
 
 template <class Use, int kM, int kN, int kK, class T, class Layout>
-GPUSIM_INLINE void fill_fragment(fragment<Use, kM, kN, kK, T, Layout>& f, std::type_identity_t<T> value) {
+GPUSIM_INLINE void fill_fragment(fragment<Use, kM, kN, kK, T, Layout>& f, gpusim::type_identity_t<T> value) {
   for (auto& element : f.x) element = value;
 }
 

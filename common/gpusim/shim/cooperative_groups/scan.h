@@ -1,5 +1,5 @@
 /// @file
-/// <cooperative_groups/scan.h>: running sums and the like over tiles of a warp, by shuffles.
+/// <cooperative_groups/scan.h>: running sums and the like over groups of lanes, by shuffles.
 #pragma once
 
 #include "reduce.h"
@@ -7,19 +7,19 @@
 namespace cooperative_groups {
 
 /// op() over the values of the threads up to this one.
-template <unsigned kSize, class Parent, class T, class Operation = plus<T>>
-GPUSIM_INLINE T inclusive_scan(const thread_block_tile<kSize, Parent>& tile, T value, Operation op = {}) {
-  for (unsigned distance = 1; distance < kSize; distance *= 2) {
-    const T before = tile.shfl_up(value, distance);
-    if (tile.thread_rank() >= distance) value = op(before, value);
+template <class Group, class T, class Operation = plus<T>>
+GPUSIM_INLINE T inclusive_scan(const Group& group, T value, Operation&& op = {}) {
+  for (unsigned distance = 1; distance < group.size(); distance *= 2) {
+    const T before = group.shfl_up(value, distance);
+    if (group.thread_rank() >= distance) value = op(before, value);
   }
   return value;
 }
 /// The same without this one's: T() for the first.
-template <unsigned kSize, class Parent, class T, class Operation = plus<T>>
-GPUSIM_INLINE T exclusive_scan(const thread_block_tile<kSize, Parent>& tile, T value, Operation op = {}) {
-  const T before = tile.shfl_up(inclusive_scan(tile, value, op), 1);
-  return tile.thread_rank() == 0 ? T() : before;
+template <class Group, class T, class Operation = plus<T>>
+GPUSIM_INLINE T exclusive_scan(const Group& group, T value, Operation&& op = {}) {
+  const T before = group.shfl_up(inclusive_scan(group, value, op), 1);
+  return group.thread_rank() == 0 ? T() : before;
 }
 
 }  // namespace cooperative_groups
