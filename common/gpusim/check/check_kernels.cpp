@@ -2,9 +2,10 @@
 /// Runs the compiler on a source with kernels, then refuses an object file whose kernels call what only the
 /// CPU has.
 ///
-///   gpusim_check_kernels [--names] [--cuda=ARCHITECTURE] COMPILER ARGUMENT...
+///   gpusim_check_kernels [--names] COMPILER ARGUMENT...
 ///
-/// --cuda=900, the value of __CUDA_ARCH__: the source is CUDA C++ as nvcc reads it, with launches in <<< >>>. It is rewritten first (front_end.hpp).
+/// An argument -DGPUSIM_CUDA_ARCH=900, the value of __CUDA_ARCH__: the source is CUDA C++ as nvcc reads it,
+/// with launches in <<< >>>. It is rewritten first (front_end.hpp).
 ///
 /// --names, for g++: also puts the names of the kernels' shared arrays into the object file, for
 /// reports (shared_arrays.hpp).
@@ -19,8 +20,6 @@
 /// It includes <cuda_runtime.h> in files that end in .cu, and refuses arrays in kernels whose size is no
 /// constant, which are an extension of g++.
 #include <cxxabi.h>
-#include <spawn.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -38,13 +37,11 @@
 #include <string_view>
 #include <vector>
 
-#include "gpusim/check/device_pass.hpp"
-#include "gpusim/check/front_end.hpp"
+#include "gpusim/check/compiler.hpp"
+#include "gpusim/check/cuda_source.hpp"
 #include "gpusim/check/gpu_functions.hpp"
 #include "gpusim/check/object_file.hpp"
 #include "gpusim/check/shared_arrays.hpp"
-
-extern char** environ;
 
 namespace gpusim::check {
 namespace {
@@ -251,6 +248,16 @@ Advice advice_for(const std::string& mangled) {
   return {action, "declare it __device__ if a kernel may call it"};
 }
 
+/// With nvcc's --expt-relaxed-constexpr, kernels may call functions that are constexpr. Which ones of the
+/// library are, the debug information does not say.
+void accept_constexpr(std::vector<Finding>& findings, const std::set<std::string>& names) {
+  std::erase_if(findings, [&](const Finding& finding) {
+    const std::string name = short_name(finding.function);
+    const std::size_t last = name.rfind("::");
+    return is_standard(finding.function) || names.contains(last == name.npos ? name : name.substr(last + 2));
+  });
+}
+
 std::vector<Finding> without(std::vector<Finding> findings, const std::vector<LineRange>& host_only) {
   std::erase_if(findings, [&](const Finding& finding) {
     return std::any_of(host_only.begin(), host_only.end(), [&](const LineRange& range) {
@@ -292,25 +299,6 @@ int report(const std::vector<Finding>& findings) {
     errors.add(f.line, advice.action, "it runs on the CPU only: " + advice.instead);
   }
   return findings.empty() ? 0 : 1;
-}
-
-int run(std::vector<std::string> words) {
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  pid_t child = 0;
-  if (posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments.data(), environ) != 0) {
-    std::cerr << "gpusim_check_kernels: cannot run " << words[0] << '\n';
-    return 1;
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-}
-
-std::string contents_of(const std::string& path) {
-  std::ifstream in(path);
-  return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
 /// Puts the names of the shared arrays into a section of the object file. Without them, reports count bytes.
@@ -355,12 +343,6 @@ void include_runtime(std::vector<std::string>& words) {
   if (is_cuda) words.insert(words.end(), {"-include", "cuda_runtime.h"});
 }
 
-bool is_source(const std::string& word) {
-  return !word.starts_with("-") &&
-         (word.ends_with(".cu") || word.ends_with(".cpp") || word.ends_with(".cc") ||
-          word.ends_with(".cxx") || word.ends_with(".c") || word.ends_with(".C"));
-}
-
 /// Whether the compiler optimises. If not, what a kernel calls of the standard library is called and not
 /// inlined, also by CUDA's functions in the shim; a program for a debugger, whose kernels have been checked
 /// before.
@@ -370,74 +352,13 @@ bool optimizes(const std::vector<std::string>& words) {
   return level == words.rend() || *level != "-O0";
 }
 
-/// What the front end knows about a source.
-struct Source {
-  std::set<std::string> dynamic_arrays;
-  std::vector<LineRange> host_only;
-};
-
-/// The text after the preprocessor; nothing if that fails. @param file  for it
-std::optional<std::string> preprocessed(std::vector<std::string> words, const std::string& file,
-                                        const std::vector<std::string>& more) {
-  std::replace(words.begin(), words.end(), std::string("-c"), std::string("-E"));
-  *(std::find(words.begin(), words.end(), "-o") + 1) = file;
-  words.insert(words.end(), {"-fpch-preprocess", "-D__CUDACC__", "-D__NVCC__", "-D__CUDACC_VER_MAJOR__=12",
-                             "-D__CUDACC_VER_MINOR__=8", "-D__CUDACC_VER_BUILD__=0"});
-  words.insert(words.end(), more.begin(), more.end());
-  if (run(words) != 0) return std::nullopt;
-  return contents_of(file);
-}
-
-/// Preprocesses and rewrites the source, and makes the command compile the result.
-/// @param architecture  __CUDA_ARCH__
-std::optional<Source> rewrite(std::vector<std::string>& words, const std::string& object,
-                              const std::string& architecture) {
-  const std::string text = object + ".ii";
-  std::vector<std::string> second, more;
-  Source source;
-  Rewritten result;
-  for (bool has_asm = false;; has_asm = true) {  // once more, with what inline PTX becomes
-    std::optional<std::string> host = preprocessed(words, text, more);
-    if (!host) return std::nullopt;
-    if (depends_on_architecture(*host)) {
-      std::vector<std::string> for_device = more;
-      for_device.insert(for_device.end(), {"-D__CUDA_ARCH__=" + architecture, "-w"});
-      if (architecture == "900") for_device.emplace_back("-D__CUDA_ARCH_FEAT_SM90_ALL");
-      const std::optional<std::string> device = preprocessed(words, text, for_device);
-      if (!device) return std::nullopt;
-      Merged merged = merge_passes(*host, *device);
-      host = std::move(merged.text);
-      source.host_only = std::move(merged.host_only);
-    }
-    result = rewrite_cuda(*host);
-    if (!result.has_asm || has_asm) break;
-    more = {"-include", "gpusim_inline_ptx.h"};
-  }
-  for (const std::string& error : result.errors) std::cerr << error << '\n';
-  if (!result.errors.empty()) return std::nullopt;
-  source.dynamic_arrays = std::move(result.dynamic_arrays);
-  std::ofstream(text) << result.text;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "-include" || words[i] == "-MF" || words[i] == "-MT" || words[i] == "-MQ") {
-      ++i;
-    } else if (is_source(words[i])) {
-      second.push_back(text);
-    } else if (words[i] != "-MD" && words[i] != "-MMD") {
-      second.push_back(words[i]);
-    }
-  }
-  second.emplace_back("-fpreprocessed");
-  words = second;
-  return source;
-}
-
 int compile_and_check(std::vector<std::string> words, bool with_names, const std::string& architecture) {
   const std::string object = object_of(words), dump = object + ".ssa";
   if (!object.empty()) include_runtime(words);
   const bool is_cuda = !architecture.empty() && !object.empty();
-  Source source;
+  CudaSource source;
   if (is_cuda) {
-    std::optional<Source> known = rewrite(words, object, architecture);
+    std::optional<CudaSource> known = rewrite_source(words, object, architecture);
     if (!known) return 1;
     source = std::move(*known);
   }
@@ -447,7 +368,12 @@ int compile_and_check(std::vector<std::string> words, bool with_names, const std
   const std::string text = with_names && status == 0 ? contents_of(dump) : "";
   const GpuFunctions known = gpu_functions(text);
   if (status == 0) status = report_unknown_sizes(words, dump, known);
-  if (status == 0 && optimizes(words)) status = report(without(findings_in(object, known), source.host_only));
+  if (status == 0 && optimizes(words)) {
+    std::vector<Finding> findings = without(findings_in(object, known), source.host_only);
+    if (std::find(words.begin(), words.end(), "-DGPUSIM_RELAXED_CONSTEXPR") != words.end())
+      accept_constexpr(findings, source.constexpr_functions);
+    status = report(findings);
+  }
   if (with_names) std::remove(dump.c_str());
   if (is_cuda) std::remove((object + ".ii").c_str());
   if (status != 0) {
@@ -470,12 +396,11 @@ int main(int count, char** arguments) {
   };
   const bool with_names = take("--names");
   std::string architecture;
-  if (!words.empty() && words[0].starts_with("--cuda=")) {
-    architecture = words[0].substr(7);
-    words.erase(words.begin());
+  for (const std::string& word : words) {
+    if (word.starts_with("-DGPUSIM_CUDA_ARCH=")) architecture = word.substr(word.find('=') + 1);
   }
   if (words.empty()) {
-    std::cerr << "usage: gpusim_check_kernels [--names] [--cuda=ARCHITECTURE] COMPILER ARGUMENT...\n";
+    std::cerr << "usage: gpusim_check_kernels [--names] COMPILER ARGUMENT...\n";
     return 2;
   }
   try {

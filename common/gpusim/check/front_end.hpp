@@ -12,9 +12,10 @@ namespace gpusim::check {
 
 struct Rewritten {
   std::string text;
-  std::set<std::string> dynamic_arrays;  ///< names of `extern __shared__` arrays
-  bool has_asm = false;                  ///< there are asm statements with PTX: they need <gpusim_inline_ptx.h>
-  std::vector<std::string> errors;       ///< "kernel.cu:48: error: .."
+  std::set<std::string> constexpr_functions;  ///< names of the user's
+  std::set<std::string> dynamic_arrays;       ///< names of `extern __shared__` arrays
+  bool has_asm = false;             ///< there are asm statements with PTX: they need <gpusim_inline_ptx.h>
+  std::vector<std::string> errors;  ///< "kernel.cu:48: error: .."
 };
 
 /// Rewrites the user's part of a preprocessed text, line by line. The simulator's <cuda_runtime.h> has

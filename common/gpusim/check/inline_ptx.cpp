@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace gpusim::check {
-namespace {
+namespace ptx {
 
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -1295,12 +1295,12 @@ class Translator {
   bool uses_carry_ = false;
 };
 
-}  // namespace
+}  // namespace ptx
 
 TranslatedAsm translate_asm(std::string_view statement) {
   try {
-    return {Translator().run(statement), ""};
-  } catch (const Error& error) {
+    return {ptx::Translator().run(statement), ""};
+  } catch (const ptx::Error& error) {
     return {"", error.what()};
   } catch (const std::logic_error&) {  // std::stoi
     return {"", "cannot read the PTX of this asm statement"};

@@ -1,5 +1,6 @@
 /// @file
-/// Makes C++ of asm statements with PTX, for the front end. The C++ calls functions of shim/gpusim_inline_ptx.h.
+/// Makes C++ of asm statements with PTX, for the front end. The C++ calls functions of
+/// shim/gpusim_inline_ptx.h.
 #pragma once
 
 #include <string>

@@ -14,6 +14,8 @@ MOST_ERRORS = 5
 FEATURES = {
     r"cusparse": "cuSPARSE",
     r"cufft": "cuFFT",
+    r"curand": "this part of cuRAND",
+    r"cublas": "this part of cuBLAS",
     r"cusolver": "cuSOLVER",
     r"cudnn": "cuDNN",
     r"nccl": "NCCL",
@@ -34,6 +36,26 @@ FEATURES = {
 
 def is_of_simulator(file: str, tools: Toolchain) -> bool:
     return any(file.startswith(folder) for folder in tools.system) or "/gpusim/runtime/" in file
+
+
+def tidy(lines: list[str]) -> list[str]:
+    """Without tags of the simulator. Where the front end has made a line longer, the compiler's column is not
+    the user's: it goes, and with it the line that points there.
+    """
+    result: list[str] = []
+    for line in lines:
+        line = re.sub(r"\[abi:\w+\]", "", line)
+        source = re.match(r" *\d+ \| (.*)", result[-1]) if result else None
+        if (
+            source
+            and re.match(r" +\| [ ~]*\^", line)
+            and line.index("^") - line.index("|") > len(source[1]) + 2
+        ):
+            if len(result) > 1:
+                result[-2] = re.sub(r"^([^\s:]+:\d+):\d+:", r"\1:", result[-2])
+            continue
+        result.append(line)
+    return result
 
 
 def explain(output: str, tools: Toolchain) -> str:
@@ -75,7 +97,7 @@ def explain(output: str, tools: Toolchain) -> str:
                 shown.append(line)
     if errors > MOST_ERRORS:
         shown.append(f"... and {errors - MOST_ERRORS} more errors")
-    return "\n".join(shown) if shown else output.strip()
+    return "\n".join(tidy(shown)) if shown else output.strip()
 
 
 def explain_header(name: str) -> list[str]:

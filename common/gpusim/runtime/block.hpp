@@ -48,6 +48,7 @@
 #include "gpusim/runtime/races.hpp"
 #include "gpusim/runtime/recorder.hpp"
 #include "gpusim/runtime/sites.hpp"
+#include "gpusim/runtime/watchdog.hpp"
 
 // The built-in variables of a kernel. The kernel sees them as constants, through shim/device_functions.h.
 extern __thread gpusim::device::Index threadIdx;
@@ -98,7 +99,7 @@ struct Tally {
   OpCounters ops;
   bool has_lost_block = false;  ///< a block was given up: what it should have written may be read later
   std::int64_t muted = 0;       ///< uninitialized reads that may follow from that
-  BlockCounts blocks;  ///< if is_profiling()
+  BlockCounts blocks;           ///< if is_profiling()
   Findings findings;
   std::map<std::uintptr_t, std::int64_t> early_waits;  ///< over-waited groups, by the wait
   std::vector<std::uintptr_t> suspects;  ///< words over which blocks may be in conflict (see GridRaces)
@@ -214,6 +215,8 @@ class BlockRunner {
   [[noreturn]] void trap_by_kernel(const void* pc);
   /// The code of the thread that runs has caused a signal. @param divides  by zero
   [[noreturn]] void fault(int signal, bool divides, std::uintptr_t address, const void* pc);
+  /// Ends the thread because its kernel makes no progress.
+  [[noreturn]] void time_out(const void* pc);
   [[noreturn]] void fail_assertion(const char* condition, const void* pc);
   void warp_rendezvous(unsigned mask, device::WarpOp op, void* operand, void (*resolve)(void* const*),
                        const void* pc);
@@ -237,9 +240,7 @@ class BlockRunner {
   void sync_grid(const void* pc);
   bool is_cooperative() const { return launch_->cooperative; }
   bool has_cluster() const { return cluster_ != nullptr; }
-  device::Index cluster_dim() const {
-    return has_cluster() ? launch_->cluster : device::Index{1, 1, 1};
-  }
+  device::Index cluster_dim() const { return has_cluster() ? launch_->cluster : device::Index{1, 1, 1}; }
   int rank_of_shared(const void* address) const;
   int cluster_rank(const void* pc);
   void cluster_arrive(bool relaxed, const void* pc);
@@ -504,7 +505,8 @@ class BlockRunner {
 
   // block_barriers.cpp
   void settle_waits(int warp);
-  void come_to_mbarrier(const void* barrier, int parity, bool of_cluster, bool only_tests, bool tries, const void* pc);
+  void come_to_mbarrier(const void* barrier, int parity, bool of_cluster, bool only_tests, bool tries,
+                        const void* pc);
   bool end_tries();
   void settle_mbarrier(Thread& thread);
   void check_mbarrier(std::uintptr_t address, const void* pc);
@@ -785,6 +787,7 @@ class BlockRunner {
   std::uint32_t epoch_ = 0, block_epoch_ = 0;
   bool trapped_ = false;
   bool follows_lost_block_ = false;  ///< a block of an earlier launch was given up
+  Pulse& pulse_ = Pulse::make();
   bool in_fiber_ = false;  ///< a thread runs
   bool yields_ = false;    ///< a warp has had a long turn: it may be waiting for something that others write
   WaitingLoop waiting_loop_;

@@ -1,5 +1,6 @@
 /// @file
 /// The requests of a thread to the runtime: barriers and warp operations.
+#include <algorithm>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/cluster.hpp"
+#include "gpusim/runtime/watchdog.hpp"
 
 namespace gpusim {
 
@@ -33,6 +35,7 @@ void BlockRunner::thread_fence(const void* pc) {
 void BlockRunner::trap_by_kernel(const void* pc) { misuse(pc, {"the thread executes __trap()"}); }
 
 void BlockRunner::fault(int signal, bool divides, std::uintptr_t address, const void* pc) {
+  if (signal == kTimeIsUp) time_out(pc);
   if (signal == SIGFPE) {
     misuse(pc, {divides ? "an integer is divided by zero" : "an arithmetic operation has failed"});
   }
@@ -41,6 +44,18 @@ void BlockRunner::fault(int signal, bool divides, std::uintptr_t address, const 
     misuse(pc, {"the thread has used up its stack: here it has " + std::to_string(kStack / 1024) + " KiB"});
   if (signal != SIGSEGV && signal != SIGBUS) misuse(pc, {"the thread has executed an invalid instruction"});
   trap(DefectKind::kOutOfBounds, Space::kGlobal, address, 1, AccessKind::kRead, pc);
+}
+
+void BlockRunner::time_out(const void* pc) {
+  {
+    const OutsideKernel outside;
+    const bool awaited = std::any_of(threads_.begin(), threads_.begin() + thread_count_, [](const Thread& t) {
+      return t.state != State::kReady && t.state != State::kDone;
+    });
+    if (awaited) report_divergence();
+  }
+  misuse(pc, {"the kernel makes no progress: this thread was still here after " +
+              std::to_string(Watchdog::seconds()) + " seconds"});
 }
 
 void BlockRunner::fail_assertion(const char* condition, const void* pc) {
@@ -97,10 +112,12 @@ std::uint32_t BlockRunner::shared_address(const void* pointer) {
 }
 
 void* BlockRunner::shared_pointer(std::uint32_t address) const {
+  void* end = nullptr;  // of a variable
   for (const auto& [window, start, bytes] : window_) {
-    if (address - window <= bytes) return reinterpret_cast<void*>(start + (address - window));
+    if (address - window < bytes) return reinterpret_cast<void*>(start + (address - window));
+    if (address - window == bytes) end = reinterpret_cast<void*>(start + bytes);
   }
-  return nullptr;
+  return end;
 }
 
 void* BlockRunner::pointer_of_window(std::uint32_t address) {
@@ -119,7 +136,8 @@ std::uint32_t BlockRunner::window_address(const void* pointer) {
       cluster_ != nullptr ? cluster_->owner_of(reinterpret_cast<std::uintptr_t>(pointer)) : nullptr;
   if (owner == nullptr || owner == this) return shared_address(pointer);
   const std::uintptr_t own = reinterpret_cast<std::uintptr_t>(pointer) - owner->shared_base_ + shared_base_;
-  return (shared_address(reinterpret_cast<const void*>(own)) & 0xffffff) + (std::uint32_t(owner->rank_) << 24);
+  return (shared_address(reinterpret_cast<const void*>(own)) & 0xffffff) +
+         (std::uint32_t(owner->rank_) << 24);
 }
 
 const std::uint32_t* BlockRunner::copy_of_operand(const std::uint32_t* const* registers) {

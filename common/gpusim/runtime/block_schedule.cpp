@@ -83,6 +83,7 @@ bool BlockRunner::run_warp(int warp) {
   };
   if (warps_[warp].is_blocked) resolve_warp(warp);
   for (int round = 0;; ++round) {
+    pulse_.beat();
     if ((has_clocks_ || waits_ > 0) && log_.empty()) {
       operations_.clear();
       if (waits_ > 0) settle_waits(warp);

@@ -1,5 +1,7 @@
 #include "gpusim/runtime/device.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -32,6 +34,7 @@
 #include "gpusim/runtime/skipped_barrier.hpp"
 #include "gpusim/runtime/streams.hpp"
 #include "gpusim/runtime/symbols.hpp"
+#include "gpusim/runtime/watchdog.hpp"
 
 namespace gpusim {
 namespace {
@@ -129,7 +132,8 @@ class Pool {
   std::uint64_t take_block(std::size_t thread) {
     Progress& progress = Progress::instance();
     progress.reach(thread, next_number_ + std::uint32_t(std::min<std::uint64_t>(next_block_, blocks_)));
-    const std::uint64_t block = next_block_.fetch_add(1);
+    Watchdog::count_block();
+    const std::uint64_t block = Watchdog::is_time_up() ? blocks_ : next_block_.fetch_add(1);
     if (block < blocks_) {
       progress.reach(thread, next_number_ + std::uint32_t(block));
     } else {
@@ -204,8 +208,8 @@ class Pool {
   /// By stream: the blocks from this number on may not have ended when its next kernel begins.
   std::map<const void*, std::uint32_t> unfinished_from_;
   const device::Launch* launch_ = nullptr;
-  std::uint64_t blocks_ = 0;      ///< or clusters
-  std::uint32_t parts_ = 1;       ///< of a cooperative launch, between its barriers
+  std::uint64_t blocks_ = 0;  ///< or clusters
+  std::uint32_t parts_ = 1;   ///< of a cooperative launch, between its barriers
   std::unique_ptr<ResidentGrid> grid_;
   std::size_t static_bytes_ = 0;  ///< of static shared variables that a block of this launch has used
   std::atomic<std::uint64_t> next_block_{0};
@@ -555,8 +559,11 @@ std::size_t run(const Launch& launch) {
     recorder->begin_launch();
   }
   KernelTable table;
+  Watchdog::begin(launch.kernel, std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z);
   const std::size_t static_bytes = pool.run(launch);
+  Watchdog::end();
   table.end(launch, static_bytes);
+  if (Watchdog::is_time_up()) _exit(2);  // with a report
   if (static_bytes > kMostStaticShared) {
     const auto entry = reinterpret_cast<std::uintptr_t>(launch.kernel) + 1;
     const std::vector<std::string> names = functions_around({entry})[entry];

@@ -65,6 +65,10 @@ void let_next_kernel_begin();
 [[noreturn]] void trap();
 /// Whether this is an address in the shared memory of this block.
 bool is_shared(const void* address);
+/// The address in the window that a pointer has, to shared memory of any block of the cluster.
+std::uint32_t window_address(const void* pointer);
+/// A pointer for such an address, and also for one that is in no variable.
+void* pointer_of_window(std::uint32_t address);
 
 /// Replaces *address by op(*address, operand) atomically. @return the previous value
 std::uint16_t atomic_update(std::uint16_t* address, std::uint16_t operand,

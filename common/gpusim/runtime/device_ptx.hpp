@@ -12,12 +12,6 @@ struct CUtensorMap;
 
 namespace gpusim::device {
 
-/// A pointer for an address in the window of shared memory, of any block of the cluster, and also for one
-/// that is in no variable.
-void* pointer_of_window(std::uint32_t address);
-/// The address in the window that a pointer has, to shared memory of any block of the cluster.
-std::uint32_t window_address(const void* pointer);
-
 /// Numbers of the machine: this multiprocessor's and how many there are, a clock in cycles and one in
 /// nanoseconds.
 std::uint32_t multiprocessor();

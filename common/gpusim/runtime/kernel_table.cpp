@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +18,7 @@
 #include "gpusim/runtime/arena.hpp"
 #include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/symbols.hpp"
+#include "gpusim/runtime/watchdog.hpp"
 
 namespace gpusim {
 namespace {
@@ -54,7 +56,8 @@ Numbers numbers_of(const OpCounters& c) {
 
 /// What the launches of a kernel have done.
 struct Kernel {
-  std::int64_t launches = 0;
+  std::int64_t launches = 0, first_launch = 0;
+  double seconds = 0;
   device::Index grid{}, block{};  ///< of the largest launch
   std::uint64_t threads = 0;      ///< it has
   std::map<std::string, std::vector<std::int64_t>> tensors;
@@ -64,6 +67,7 @@ struct Kernel {
 struct Table {
   std::string file;
   std::vector<std::pair<const void*, Kernel>> kernels;
+  std::int64_t launches = 0;
 
   Kernel& of(const void* address) {
     for (auto& [known, kernel] : kernels) {
@@ -77,7 +81,7 @@ struct Table {
 Table* table() {
   static Table* const instance = [] {
     const char* const file = std::getenv("GPUSIM_KERNELS");
-    return file == nullptr || *file == '\0' ? nullptr : new Table{file, {}};
+    return file == nullptr || *file == '\0' ? nullptr : new Table{file, {}, 0};
   }();
   return instance;
 }
@@ -116,6 +120,36 @@ std::string object(const std::vector<std::int64_t>& sums) {
   return text + "}";
 }
 
+std::string text_of(const device::Index& index) {
+  return "[" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " + std::to_string(index.z) +
+         "]";
+}
+
+/// With what the sources call the allocations.
+std::map<std::string, std::vector<std::int64_t>> by_found_name(
+    const std::map<std::string, std::vector<std::int64_t>>& tensors) {
+  const std::map<std::string, std::string>& names = Arena::instance().find_names();
+  std::map<std::string, std::vector<std::int64_t>> result;
+  for (const auto& [name, counters] : tensors) {
+    const auto found = names.find(name);
+    std::vector<std::int64_t>& sums = result[found == names.end() ? name : found->second];
+    sums.resize(counters.size());
+    for (std::size_t i = 0; i < counters.size(); ++i) sums[i] += counters[i];
+  }
+  return result;
+}
+
+void write_defects(std::ostream& out, const std::vector<Defect>& defects) {
+  const char* between = "\n";
+  for (const Defect& defect : defects) {
+    out << between << "{\"kind\": " << quoted(name_of(defect.kind)) << ", \"count\": " << defect.count
+        << ", \"message\": " << quoted(defect.message) << "}";
+    between = ",\n";
+  }
+}
+
+}  // namespace
+
 /// "void scale[abi:kernel]<float>(float*, float)" -> "scale<float>"
 std::string name_of_kernel(const void* address) {
   const std::string symbol = function_at(reinterpret_cast<std::uintptr_t>(address) + 1);
@@ -135,22 +169,19 @@ std::string name_of_kernel(const void* address) {
   return name;
 }
 
-std::string text_of(const device::Index& index) {
-  return "[" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " + std::to_string(index.z) +
-         "]";
-}
-
-}  // namespace
-
 KernelTable::KernelTable() {
-  if (table() != nullptr) before_ = Session::instance().counters();
+  if (table() == nullptr) return;
+  before_ = Session::instance().counters();
+  began_ = std::chrono::steady_clock::now();
 }
 
 void KernelTable::end(const device::Launch& launch, std::size_t static_bytes) {
   if (table() == nullptr) return;
   const Report after = Session::instance().counters();
   Kernel& kernel = table()->of(launch.kernel);
-  ++kernel.launches;
+  if (kernel.launches++ == 0) kernel.first_launch = table()->launches;
+  ++table()->launches;
+  kernel.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
   const std::uint64_t threads = std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z *
                                 launch.block.x * launch.block.y * launch.block.z;
   if (threads > kernel.threads) {
@@ -177,20 +208,13 @@ bool write_kernel_table(const Report& report) {
   std::ostringstream out;
   out << "{\"kernels\": [";
   const char* between = "\n";
-  const std::map<std::string, std::string>& names = Arena::instance().find_names();
   for (const auto& [address, kernel] : table()->kernels) {
     out << between << "{\"name\": " << quoted(name_of_kernel(address))
-        << ", \"launches\": " << kernel.launches << ", \"grid\": " << text_of(kernel.grid)
+        << ", \"launches\": " << kernel.launches << ", \"first_launch\": " << kernel.first_launch
+        << ", \"seconds\": " << kernel.seconds << ", \"grid\": " << text_of(kernel.grid)
         << ", \"block\": " << text_of(kernel.block) << ", \"tensors\": {";
     const char* comma = "";
-    std::map<std::string, std::vector<std::int64_t>> tensors;  // several may have got the same name
-    for (const auto& [name, counters] : kernel.tensors) {
-      const auto found = names.find(name);
-      std::vector<std::int64_t>& sums = tensors[found == names.end() ? name : found->second];
-      sums.resize(counters.size());
-      for (std::size_t i = 0; i < counters.size(); ++i) sums[i] += counters[i];
-    }
-    for (const auto& [name, counters] : tensors) {
+    for (const auto& [name, counters] : by_found_name(kernel.tensors)) {
       out << comma << quoted(name) << ": " << object<GlobalCounters>(counters);
       comma = ", ";
     }
@@ -199,20 +223,11 @@ bool write_kernel_table(const Report& report) {
     between = ",\n";
   }
   out << "],\n\"defects\": [";
-  between = "\n";
-  for (const Defect& defect : report.defects) {
-    out << between << "{\"kind\": " << quoted(name_of(defect.kind)) << ", \"count\": " << defect.count
-        << ", \"message\": " << quoted(defect.message) << "}";
-    between = ",\n";
-  }
+  write_defects(out, report.defects);
   out << "],\n\"notes\": [";
-  between = "\n";
-  for (const Defect& note : report.notes) {
-    out << between << "{\"count\": " << note.count << ", \"message\": " << quoted(note.message) << "}";
-    between = ",\n";
-  }
-  const bool is_silent = report.defects.empty() && report.notes.empty();
-  out << "],\n\"report\": " << quoted(is_silent ? "" : format_defects(report)) << "}\n";
+  write_defects(out, report.notes);
+  out << "],\n\"timed_out\": " << (Watchdog::is_time_up() ? "true" : "false") << ",\n\"report\": "
+      << quoted(report.defects.empty() && report.notes.empty() ? "" : format_defects(report)) << "}\n";
   std::ofstream file(table()->file);
   file << out.str();
   return bool(file.flush());

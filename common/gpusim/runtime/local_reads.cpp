@@ -187,4 +187,13 @@ void handle_invalid_operations() {
   handle_kernel_faults(&on_kernel_fault);
 }
 
+void interrupt_kernels(int signal) {
+  struct sigaction action = {};
+  action.sa_sigaction = [](int number, siginfo_t* info, void* context) {
+    on_kernel_fault(number, info, context);
+  };
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
+  sigaction(signal, &action, nullptr);
+}
+
 }  // namespace gpusim

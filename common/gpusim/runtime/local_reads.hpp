@@ -42,4 +42,7 @@ void trap_invalid_operations();
 /// with kUnwrittenLocal. After any invalid operation, its stack has no traps until a block begins.
 void handle_invalid_operations();
 
+/// Makes a signal end the thread of a kernel that it interrupts in the kernel's own code.
+void interrupt_kernels(int signal);
+
 }  // namespace gpusim

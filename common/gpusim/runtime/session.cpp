@@ -264,6 +264,15 @@ bool Session::account(AccessKind kind, std::uintptr_t address, std::size_t bytes
   return true;
 }
 
+Report Session::counters() {
+  const std::lock_guard lock(mutex_);
+  Report copy;
+  copy.tensors = report_.tensors;
+  copy.shared = report_.shared;
+  copy.ops = report_.ops;
+  return copy;
+}
+
 namespace {
 
 /// Replaces names like "allocation 3" by what the sources call them.
@@ -294,15 +303,6 @@ void use_found_names(Report& report) {
 }
 
 }  // namespace
-
-Report Session::counters() {
-  const std::lock_guard lock(mutex_);
-  Report copy;
-  copy.tensors = report_.tensors;
-  copy.shared = report_.shared;
-  copy.ops = report_.ops;
-  return copy;
-}
 
 Report Session::take() {
   std::unique_lock lock(mutex_, std::defer_lock);

@@ -5,6 +5,14 @@
 
 #include "cuda_fp16.h"
 
+/// Their bits alone.
+struct alignas(2) __nv_bfloat16_raw {
+  unsigned short x;
+};
+struct alignas(4) __nv_bfloat162_raw {
+  unsigned short x, y;
+};
+
 /// The upper half of a float: its range with 8 bits of precision. Conversions from and to numbers are
 /// implicit, as in CUDA.
 struct alignas(2) __nv_bfloat16 {
@@ -16,6 +24,8 @@ struct alignas(2) __nv_bfloat16 {
   template <gpusim::Integral T>
   GPUSIM_INLINE __nv_bfloat16(T value) : __nv_bfloat16(gpusim::float16::from_integer(value)) {}
   GPUSIM_INLINE explicit __nv_bfloat16(__half value) : __nv_bfloat16(float(value)) {}
+  GPUSIM_INLINE __nv_bfloat16(const __nv_bfloat16_raw& raw) : bits_(raw.x) {}
+  GPUSIM_INLINE operator __nv_bfloat16_raw() const { return {bits_}; }
 
   GPUSIM_INLINE operator float() const { return gpusim::float16::BFloat16::widen(bits_); }
   GPUSIM_INLINE operator bool() const { return (bits_ & 0x7fff) != 0; }
@@ -38,6 +48,11 @@ struct alignas(4) __nv_bfloat162 {
 
   __nv_bfloat162() = default;
   GPUSIM_INLINE __nv_bfloat162(const __nv_bfloat16& low, const __nv_bfloat16& high) : x(low), y(high) {}
+  GPUSIM_INLINE __nv_bfloat162(__nv_bfloat162_raw raw)
+      : x(__nv_bfloat16_raw{raw.x}), y(__nv_bfloat16_raw{raw.y}) {}
+  GPUSIM_INLINE operator __nv_bfloat162_raw() const {
+    return {__nv_bfloat16_raw(x).x, __nv_bfloat16_raw(y).x};
+  }
 };
 
 using nv_bfloat16 = __nv_bfloat16;
@@ -70,6 +85,7 @@ GPUSIM_INLINE __nv_bfloat16 __float2bfloat16(float a) { return __nv_bfloat16(a);
 GPUSIM_INLINE __nv_bfloat16 __float2bfloat16_rn(float a) { return __nv_bfloat16(a); }
 GPUSIM_INLINE __nv_bfloat16 __double2bfloat16(double a) { return __nv_bfloat16(a); }
 GPUSIM_INLINE float __bfloat162float(__nv_bfloat16 a) { return float(a); }
+GPUSIM_CONVERSIONS(bfloat16, __nv_bfloat16, gpusim::float16::BFloat16)
 
 // Pairs: construction, access to the halves, conversion.
 

@@ -3,7 +3,7 @@
 ///
 /// A result is the exact one rounded once, to nearest, ties to even; subnormals are kept; a NaN result is
 /// CUDA's canonical 0x7fff. The one deliberate difference: `a * b + c` rounds twice here, whereas nvcc may
-/// contract it to one rounding. Missing: directed roundings, saturation, and some conversions of integers.
+/// contract it to one rounding.
 ///
 /// Everything is always inlined: the memory hooks see a struct that is read or written by the kernel's own
 /// code, not one that is an operand of a call.
@@ -159,6 +159,8 @@ GPUSIM_INLINE std::uint16_t smaller(std::uint16_t a, std::uint16_t b) {
 
 }  // namespace gpusim::float16
 
+#include "gpusim_float16_conversions.h"
+
 struct __nv_bfloat16;
 
 /// Their bits alone.
@@ -201,6 +203,7 @@ struct alignas(4) __half2 {
   __half2() = default;
   GPUSIM_INLINE __half2(const __half& low, const __half& high) : x(low), y(high) {}
   GPUSIM_INLINE __half2(__half2_raw raw) : x(__half_raw{raw.x}), y(__half_raw{raw.y}) {}
+  GPUSIM_INLINE operator __half2_raw() const { return {__half_raw(x).x, __half_raw(y).x}; }
 };
 
 using half = __half;
@@ -227,12 +230,7 @@ GPUSIM_INLINE __half __float2half(float a) { return __half(a); }
 GPUSIM_INLINE __half __float2half_rn(float a) { return __half(a); }
 GPUSIM_INLINE __half __double2half(double a) { return __half(a); }
 GPUSIM_INLINE float __half2float(__half a) { return float(a); }
-GPUSIM_INLINE __half __int2half_rn(int a) { return __half(a); }
-GPUSIM_INLINE __half __uint2half_rn(unsigned a) { return __half(a); }
-GPUSIM_INLINE int __half2int_rn(__half a) {
-  return gpusim::float16::to_integer<int>(__builtin_nearbyintf(a));
-}
-GPUSIM_INLINE int __half2int_rz(__half a) { return gpusim::float16::to_integer<int>(a); }
+GPUSIM_CONVERSIONS(half, __half, gpusim::float16::Binary16)
 
 // Pairs: construction, access to the halves, conversion.
 

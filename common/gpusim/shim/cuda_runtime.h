@@ -21,6 +21,10 @@
 #define __constant__ \
   __attribute__((abi_tag("constant")))  // says which variables are the device's, as that of __device__
 #define __grid_constant__
+#define __managed__ __attribute__((abi_tag("device")))  // the host may use it as well
+#define __nv_pure__
+#define __inline_hint__
+#define __maxnreg__(...)
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__
 #define __launch_bounds__(...)
@@ -112,6 +116,18 @@ cudaLaunchConfig_t pop_launch(const void* kernel);
 
 /// Whether the host has called the kernel that asks, and not a thread of the device, which has a block.
 GPUSIM_INLINE bool is_on_host() { return __builtin_expect(::blockDim.x == 0, 0); }
+
+/// The type of a parameter in the type of its function: __restrict__ does not count.
+template <class T>
+struct PlainType {
+  using type = T;
+};
+template <class T>
+struct PlainType<T* __restrict__> {
+  using type = T*;
+};
+template <class T>
+using Plain = typename PlainType<std::remove_cv_t<T>>::type;
 
 /// Launches a kernel of which only the address is known. It is called, and tells how.
 cudaError_t launch_by_address(const cudaLaunchConfig_t& config, const void* kernel, void** arguments);

@@ -7,7 +7,9 @@
 #include <type_traits>
 
 #include "gpusim/runtime/device.hpp"
+#include "gpusim_atomics.h"
 #include "gpusim_bits.h"
+#include "gpusim_textures.h"
 #include "math_functions.h"
 #include "vector_types.h"
 
@@ -123,96 +125,40 @@ GPUSIM_INLINE unsigned __match_all_sync(unsigned mask, T value, int* all) {
   return same == mask ? mask : 0;
 }
 
-// ---- atomics --------------------------------------------------------------------------------------------
-
-namespace gpusim::device {
-
-template <std::size_t kBytes>
-using Bits = std::conditional_t<kBytes == 2, std::uint16_t,
-                                std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>;
-
-/// *address = op(*address, operand), for any type of 2, 4 or 8 bytes. Op is a lambda without captures, which only C++20
-/// can construct by name.
-template <class T, class Op>
-GPUSIM_INLINE T atomic(T* address, T operand, Op) {
-  using B = Bits<sizeof(T)>;
-  return gpusim::bit_cast<T>(
-      atomic_update(reinterpret_cast<B*>(address), gpusim::bit_cast<B>(operand), [](B a, B b) {
-        return gpusim::bit_cast<B>(
-            T(gpusim::bit_cast<Op>(char(0))(gpusim::bit_cast<T>(a), gpusim::bit_cast<T>(b))));
-      }));
-}
-
-}  // namespace gpusim::device
-
-// Their scope makes no difference here.
-#define GPUSIM_ATOMIC_OF_SCOPE(name, type, expression)                                               \
-  GPUSIM_INLINE type name(type* address, type operand) {                                             \
-    return gpusim::device::atomic(address, operand,                                                  \
-                                  [](type old, [[maybe_unused]] type value) { return expression; }); \
-  }
-#define GPUSIM_ATOMIC(name, type, expression)                    \
-  GPUSIM_ATOMIC_OF_SCOPE(atomic##name, type, expression)         \
-  GPUSIM_ATOMIC_OF_SCOPE(atomic##name##_block, type, expression) \
-  GPUSIM_ATOMIC_OF_SCOPE(atomic##name##_system, type, expression)
-#define GPUSIM_ATOMIC_INTEGERS(name, expression) \
-  GPUSIM_ATOMIC(name, int, expression)           \
-  GPUSIM_ATOMIC(name, unsigned int, expression)  \
-  GPUSIM_ATOMIC(name, unsigned long long, expression)
-GPUSIM_ATOMIC_INTEGERS(Add, old + value)
-GPUSIM_ATOMIC(Add, float, old + value)
-GPUSIM_ATOMIC(Add, double, old + value)
-GPUSIM_ATOMIC(Sub, int, old - value)
-GPUSIM_ATOMIC(Sub, unsigned int, old - value)
-GPUSIM_ATOMIC(Inc, unsigned int, old >= value ? 0 : old + 1)
-GPUSIM_ATOMIC(Dec, unsigned int, old == 0 || old > value ? value : old - 1)
-GPUSIM_ATOMIC_INTEGERS(Min, value < old ? value : old)
-GPUSIM_ATOMIC(Min, long long, value < old ? value : old)
-GPUSIM_ATOMIC_INTEGERS(Max, value > old ? value : old)
-GPUSIM_ATOMIC(Max, long long, value > old ? value : old)
-GPUSIM_ATOMIC_INTEGERS(And, old& value)
-GPUSIM_ATOMIC(And, long long, old& value)
-GPUSIM_ATOMIC_INTEGERS(Or, old | value)
-GPUSIM_ATOMIC(Or, long long, old | value)
-GPUSIM_ATOMIC_INTEGERS(Xor, old ^ value)
-GPUSIM_ATOMIC(Xor, long long, old ^ value)
-GPUSIM_ATOMIC_INTEGERS(Exch, ((void)old, value))
-GPUSIM_ATOMIC(Exch, float, ((void)old, value))
-#undef GPUSIM_ATOMIC_INTEGERS
-#undef GPUSIM_ATOMIC
-#undef GPUSIM_ATOMIC_OF_SCOPE
-
-/// __half, __half2 and their like of the other format; pairs are added together, which a GPU does not
-/// promise.
-template <class T>
-requires requires { typename T::gpusim_float16; }
-GPUSIM_INLINE T atomicAdd(T* address, gpusim::type_identity_t<T> operand) {
-  return gpusim::device::atomic(address, operand, [](T old, T value) { return old + value; });
-}
-
-GPUSIM_INLINE float2 atomicAdd(float2* address, float2 operand) {
-  gpusim::device::atomic_add_vector(&address->x, &operand.x, 2);
-  return operand;
-}
-GPUSIM_INLINE float4 atomicAdd(float4* address, float4 operand) {
-  gpusim::device::atomic_add_vector(&address->x, &operand.x, 4);
-  return operand;
-}
+// ---- as they were before CUDA 9: without a mask, for the lanes that are here ------------------------------
 
 template <class T>
-GPUSIM_INLINE T atomicCAS(T* address, T expected, T desired) {
-  using B = gpusim::device::Bits<sizeof(T)>;
-  return gpusim::bit_cast<T>(gpusim::device::atomic_cas(
-      reinterpret_cast<B*>(address), gpusim::bit_cast<B>(expected), gpusim::bit_cast<B>(desired)));
+GPUSIM_INLINE T __shfl(T value, int source, int width = warpSize) {
+  return __shfl_sync(__activemask(), value, source, width);
 }
 template <class T>
-GPUSIM_INLINE T atomicCAS_block(T* address, T expected, T desired) {
-  return atomicCAS(address, expected, desired);
+GPUSIM_INLINE T __shfl_up(T value, unsigned delta, int width = warpSize) {
+  return __shfl_up_sync(__activemask(), value, delta, width);
 }
 template <class T>
-GPUSIM_INLINE T atomicCAS_system(T* address, T expected, T desired) {
-  return atomicCAS(address, expected, desired);
+GPUSIM_INLINE T __shfl_down(T value, unsigned delta, int width = warpSize) {
+  return __shfl_down_sync(__activemask(), value, delta, width);
 }
+template <class T>
+GPUSIM_INLINE T __shfl_xor(T value, int lane_mask, int width = warpSize) {
+  return __shfl_xor_sync(__activemask(), value, lane_mask, width);
+}
+GPUSIM_INLINE unsigned __ballot(int predicate) { return __ballot_sync(__activemask(), predicate); }
+GPUSIM_INLINE int __any(int predicate) { return __any_sync(__activemask(), predicate); }
+GPUSIM_INLINE int __all(int predicate) { return __all_sync(__activemask(), predicate); }
+
+// ---- time, addresses, hints -------------------------------------------------------------------------------
+
+/// The CPU's time stamp: it grows, but says nothing about a GPU.
+GPUSIM_INLINE long long clock64() { return (long long)__builtin_ia32_rdtsc(); }
+GPUSIM_INLINE unsigned __isShared(const void* address) { return gpusim::device::is_shared(address); }
+GPUSIM_INLINE unsigned __isGlobal(const void* address) { return !gpusim::device::is_shared(address); }
+/// A debugger would stop there; without one, a GPU ends the kernel.
+GPUSIM_INLINE void __brkpt() { gpusim::device::trap(); }
+GPUSIM_INLINE void __prof_trigger(int) {}
+#ifndef __clang__
+#define __builtin_assume(condition) static_cast<void>(0)
+#endif
 
 // ---- loads and stores with a cache hint: the hint changes nothing here -----------------------------------
 
@@ -230,7 +176,7 @@ GPUSIM_LOAD(__ldlu)
 #undef GPUSIM_LOAD
 #define GPUSIM_STORE(name)                       \
   template <class T>                             \
-  GPUSIM_INLINE void name(T* address, T value) { \
+  GPUSIM_INLINE void name(T* address, gpusim::type_identity_t<T> value) { \
     *address = value;                            \
   }
 GPUSIM_STORE(__stwb)
@@ -238,6 +184,20 @@ GPUSIM_STORE(__stcg)
 GPUSIM_STORE(__stcs)
 GPUSIM_STORE(__stwt)
 #undef GPUSIM_STORE
+
+// ---- addresses ------------------------------------------------------------------------------------------
+
+/// In the window of shared memory. Pointers to global memory are the same everywhere.
+GPUSIM_INLINE std::size_t __cvta_generic_to_shared(const void* pointer) {
+  return gpusim::device::window_address(pointer);
+}
+GPUSIM_INLINE void* __cvta_shared_to_generic(std::size_t address) {
+  return gpusim::device::pointer_of_window(std::uint32_t(address));
+}
+GPUSIM_INLINE std::size_t __cvta_generic_to_global(const void* pointer) { return std::size_t(pointer); }
+GPUSIM_INLINE void* __cvta_global_to_generic(std::size_t address) { return reinterpret_cast<void*>(address); }
+GPUSIM_INLINE std::size_t __cvta_generic_to_constant(const void* pointer) { return std::size_t(pointer); }
+GPUSIM_INLINE std::size_t __cvta_generic_to_local(const void* pointer) { return std::size_t(pointer); }
 
 // ---- memcpy() and memset() ------------------------------------------------------------------------------
 

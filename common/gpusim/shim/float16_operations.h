@@ -30,6 +30,22 @@ GPUSIM_INLINE GPUSIM_HALF __hfma(GPUSIM_HALF a, GPUSIM_HALF b, GPUSIM_HALF c) {
   return GPUSIM_FROM_BITS(gpusim::float16::fused_multiply_add<GPUSIM_FORMAT>(float(a), float(b), float(c)));
 }
 
+// At least 0 and at most 1; NaN becomes 0.
+#define GPUSIM_SATURATED(expression) \
+  GPUSIM_HALF(gpusim::float16::saturate<GPUSIM_FORMAT>(GPUSIM_BITS((expression))))
+GPUSIM_INLINE GPUSIM_HALF __hadd_sat(GPUSIM_HALF a, GPUSIM_HALF b) { return GPUSIM_SATURATED(__hadd(a, b)); }
+GPUSIM_INLINE GPUSIM_HALF __hsub_sat(GPUSIM_HALF a, GPUSIM_HALF b) { return GPUSIM_SATURATED(__hsub(a, b)); }
+GPUSIM_INLINE GPUSIM_HALF __hmul_sat(GPUSIM_HALF a, GPUSIM_HALF b) { return GPUSIM_SATURATED(__hmul(a, b)); }
+GPUSIM_INLINE GPUSIM_HALF __hfma_sat(GPUSIM_HALF a, GPUSIM_HALF b, GPUSIM_HALF c) {
+  return GPUSIM_SATURATED(__hfma(a, b, c));
+}
+#undef GPUSIM_SATURATED
+/// Negative results become 0.
+GPUSIM_INLINE GPUSIM_HALF __hfma_relu(GPUSIM_HALF a, GPUSIM_HALF b, GPUSIM_HALF c) {
+  const GPUSIM_HALF result = __hfma(a, b, c);
+  return float(result) <= 0.0f ? GPUSIM_HALF(0.0f) : result;
+}
+
 GPUSIM_INLINE bool __hisnan(GPUSIM_HALF a) { return (GPUSIM_BITS(a) & 0x7fff) > GPUSIM_FORMAT::kInfinity; }
 
 /// With the opposite sign; a NaN becomes the canonical one, whose sign bit is clear.
@@ -99,6 +115,7 @@ GPUSIM_ELEMENTARY(tanh, std::tanh(x))
 GPUSIM_ELEMENTARY(sqrt, std::sqrt(x))
 GPUSIM_ELEMENTARY(rsqrt, 1.0 / std::sqrt(x))
 GPUSIM_ELEMENTARY(rcp, 1.0 / x)
+GPUSIM_ELEMENTARY(tanh_approx, std::tanh(x))
 GPUSIM_ELEMENTARY(floor, std::floor(x))
 GPUSIM_ELEMENTARY(ceil, std::ceil(x))
 GPUSIM_ELEMENTARY(trunc, std::trunc(x))
@@ -127,28 +144,47 @@ GPUSIM_INLINE GPUSIM_PAIR __hneg2(GPUSIM_PAIR a) { return GPUSIM_PAIR(__hneg(a.x
 GPUSIM_INLINE GPUSIM_PAIR __habs2(GPUSIM_PAIR a) { return GPUSIM_PAIR(__habs(a.x), __habs(a.y)); }
 GPUSIM_ON_HALVES(__hmax2, __hmax)
 GPUSIM_ON_HALVES(__hmin2, __hmin)
+GPUSIM_ON_HALVES(__hmax2_nan, __hmax_nan)
+GPUSIM_ON_HALVES(__hmin2_nan, __hmin_nan)
+GPUSIM_ON_HALVES(__hadd2_sat, __hadd_sat)
+GPUSIM_ON_HALVES(__hsub2_sat, __hsub_sat)
+GPUSIM_ON_HALVES(__hmul2_sat, __hmul_sat)
+GPUSIM_INLINE GPUSIM_PAIR __hfma2_sat(GPUSIM_PAIR a, GPUSIM_PAIR b, GPUSIM_PAIR c) {
+  return GPUSIM_PAIR(__hfma_sat(a.x, b.x, c.x), __hfma_sat(a.y, b.y, c.y));
+}
+GPUSIM_INLINE GPUSIM_PAIR __hfma2_relu(GPUSIM_PAIR a, GPUSIM_PAIR b, GPUSIM_PAIR c) {
+  return GPUSIM_PAIR(__hfma_relu(a.x, b.x, c.x), __hfma_relu(a.y, b.y, c.y));
+}
+/// a * b + c of complex numbers.
+GPUSIM_INLINE GPUSIM_PAIR __hcmadd(GPUSIM_PAIR a, GPUSIM_PAIR b, GPUSIM_PAIR c) {
+  return GPUSIM_PAIR(__hfma(__hneg(a.y), b.y, __hfma(a.x, b.x, c.x)),
+                     __hfma(a.y, b.x, __hfma(a.x, b.y, c.y)));
+}
 
-// 1.0 where the comparison holds, 0.0 elsewhere.
-GPUSIM_ON_HALVES(__heq2, __heq)
-GPUSIM_ON_HALVES(__hne2, __hne)
-GPUSIM_ON_HALVES(__hlt2, __hlt)
-GPUSIM_ON_HALVES(__hle2, __hle)
-GPUSIM_ON_HALVES(__hgt2, __hgt)
-GPUSIM_ON_HALVES(__hge2, __hge)
-GPUSIM_INLINE GPUSIM_PAIR __hisnan2(GPUSIM_PAIR a) { return GPUSIM_PAIR(__hisnan(a.x), __hisnan(a.y)); }
-
-// True where the comparison holds for both halves.
-#define GPUSIM_IN_BOTH_HALVES(name, comparison)           \
-  GPUSIM_INLINE bool name(GPUSIM_PAIR a, GPUSIM_PAIR b) { \
-    return comparison(a.x, b.x) && comparison(a.y, b.y);  \
+// 1.0 where the comparison holds, 0.0 elsewhere; _mask: all ones where it holds; b: whether it holds for both
+// halves.
+#define GPUSIM_COMPARISON(name)                                                       \
+  GPUSIM_ON_HALVES(__h##name##2, __h##name)                                           \
+  GPUSIM_INLINE unsigned __h##name##2_mask(GPUSIM_PAIR a, GPUSIM_PAIR b) {            \
+    return (__h##name(a.x, b.x) ? 0xffffu : 0u) | (__h##name(a.y, b.y) ? 0xffff0000u : 0u); \
+  }                                                                                   \
+  GPUSIM_INLINE bool __hb##name##2(GPUSIM_PAIR a, GPUSIM_PAIR b) {                    \
+    return __h##name(a.x, b.x) && __h##name(a.y, b.y);                                \
   }
-GPUSIM_IN_BOTH_HALVES(__hbeq2, __heq)
-GPUSIM_IN_BOTH_HALVES(__hbne2, __hne)
-GPUSIM_IN_BOTH_HALVES(__hbneu2, __hneu)
-GPUSIM_IN_BOTH_HALVES(__hblt2, __hlt)
-GPUSIM_IN_BOTH_HALVES(__hble2, __hle)
-GPUSIM_IN_BOTH_HALVES(__hbgt2, __hgt)
-GPUSIM_IN_BOTH_HALVES(__hbge2, __hge)
+GPUSIM_COMPARISON(eq)
+GPUSIM_COMPARISON(ne)
+GPUSIM_COMPARISON(lt)
+GPUSIM_COMPARISON(le)
+GPUSIM_COMPARISON(gt)
+GPUSIM_COMPARISON(ge)
+GPUSIM_COMPARISON(equ)
+GPUSIM_COMPARISON(neu)
+GPUSIM_COMPARISON(ltu)
+GPUSIM_COMPARISON(leu)
+GPUSIM_COMPARISON(gtu)
+GPUSIM_COMPARISON(geu)
+#undef GPUSIM_COMPARISON
+GPUSIM_INLINE GPUSIM_PAIR __hisnan2(GPUSIM_PAIR a) { return GPUSIM_PAIR(__hisnan(a.x), __hisnan(a.y)); }
 
 // Operators.
 
@@ -192,6 +228,12 @@ GPUSIM_INLINE GPUSIM_PAIR& operator+=(GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { re
 GPUSIM_INLINE GPUSIM_PAIR& operator-=(GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return a = __hsub2(a, b); }
 GPUSIM_INLINE GPUSIM_PAIR& operator*=(GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return a = __hmul2(a, b); }
 GPUSIM_INLINE GPUSIM_PAIR& operator/=(GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return a = __h2div(a, b); }
+GPUSIM_INLINE GPUSIM_PAIR& operator++(GPUSIM_PAIR& a) {
+  return a = __hadd2(a, GPUSIM_PAIR(GPUSIM_HALF(1.0f), GPUSIM_HALF(1.0f)));
+}
+GPUSIM_INLINE GPUSIM_PAIR& operator--(GPUSIM_PAIR& a) {
+  return a = __hsub2(a, GPUSIM_PAIR(GPUSIM_HALF(1.0f), GPUSIM_HALF(1.0f)));
+}
 GPUSIM_INLINE bool operator==(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hbeq2(a, b); }
 GPUSIM_INLINE bool operator!=(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hbneu2(a, b); }
 GPUSIM_INLINE bool operator<(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hblt2(a, b); }
@@ -199,7 +241,6 @@ GPUSIM_INLINE bool operator<=(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { retu
 GPUSIM_INLINE bool operator>(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hbgt2(a, b); }
 GPUSIM_INLINE bool operator>=(const GPUSIM_PAIR& a, const GPUSIM_PAIR& b) { return __hbge2(a, b); }
 
-#undef GPUSIM_IN_BOTH_HALVES
 #undef GPUSIM_ON_HALVES
 #undef GPUSIM_BITS
 #undef GPUSIM_FROM_BITS

@@ -32,7 +32,7 @@ using S64 = std::int64_t;
 
 /// A value in a register of another type: the same bits, or an integer cut off or extended.
 template <class T, class V>
-GPUSIM_INLINE T as(const V& value) {
+GPUSIM_INLINE constexpr T as(const V& value) {
   if constexpr (std::is_same<T, V>::value) {
     return value;
   } else if constexpr (sizeof(T) == sizeof(V)) {

@@ -1,0 +1,5 @@
+/// @file
+/// <cublas_api.h>: see cublas_v2.h.
+#pragma once
+
+#include "cublas_v2.h"

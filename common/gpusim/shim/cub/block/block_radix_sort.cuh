@@ -1,0 +1,5 @@
+/// @file
+/// <cub/block/block_radix_sort.cuh>: a part of CUB.
+#pragma once
+
+#include "../gpusim_block.cuh"

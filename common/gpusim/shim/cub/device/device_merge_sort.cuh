@@ -1,0 +1,5 @@
+/// @file
+/// <cub/device/device_merge_sort.cuh>: a part of CUB.
+#pragma once
+
+#include "../gpusim_device.cuh"

@@ -1,0 +1,5 @@
+/// @file
+/// <cub/device/device_partition.cuh>: a part of CUB.
+#pragma once
+
+#include "../gpusim_device.cuh"

@@ -1,0 +1,5 @@
+/// @file
+/// <cub/warp/warp_scan.cuh>: a part of CUB.
+#pragma once
+
+#include "../gpusim_block.cuh"

@@ -1,0 +1,5 @@
+/// @file
+/// <cuda_stdint.h>: <stdint.h>.
+#pragma once
+
+#include <stdint.h>

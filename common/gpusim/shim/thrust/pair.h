@@ -1,0 +1,5 @@
+/// @file
+/// <thrust/pair.h>: a part of Thrust.
+#pragma once
+
+#include "gpusim_algorithms.h"

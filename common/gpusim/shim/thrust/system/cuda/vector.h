@@ -1,0 +1,5 @@
+/// @file
+/// <thrust/system/cuda/vector.h>: a part of Thrust.
+#pragma once
+
+#include "../../gpusim_algorithms.h"
