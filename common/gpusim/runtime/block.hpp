@@ -203,6 +203,8 @@ class BlockRunner {
   void arrive_at_counter(const void* counter, bool acquires, Operation&& operation, const void* pc);
   /// A thread has read a word with an atomic operation, or is about to read it as volatile: it acquires what other blocks
   /// have released there.
+  /// The thread that runs may have taken a lock, or given one up.
+  void note_lock(const void* word, bool takes);
   void note_news(const void* word, const void* pc);
   /// A volatile access: atomic, but it does not change what it reads.
   template <AccessKind kKind, std::size_t kSize>
@@ -366,6 +368,7 @@ class BlockRunner {
     bool only_tests = false;         ///< kMbarrier: it goes on even if the phase is not complete
     bool tries = false;              ///< kMbarrier: it goes on if no thread can do anything else
     bool passed = false;             ///< kMbarrier: the phase was complete
+    std::vector<std::uintptr_t> locks;  ///< that it has taken since the last __syncthreads()
     int reads_outside = 0;           ///< that it has made: what it does with their values is not reported
     std::uint32_t fence_epoch = 0;   ///< in which it has executed its latest __threadfence()
     const void* fence_pc = nullptr;  ///< of its latest __threadfence(), as far as the log has been processed
@@ -554,6 +557,8 @@ class BlockRunner {
   // block_order.cpp
   void note_arrival(Arrival&& arrival);
   void set_arrivals();
+  void guard_words(const WarpAccess& access, int warp);
+  bool is_guarded(std::uintptr_t address) const;
   void take_news(std::uintptr_t word, int thread, const void* pc);
   void process_arrivals(const WarpAccess& access, int warp);
   void process_arrival(Arrival&& arrival, int thread);
@@ -834,6 +839,9 @@ class BlockRunner {
   GlobalShadow global_shadow_;
   std::vector<Arrival> arrived_;      ///< in the log
   std::vector<Arrival> arrivals_;     ///< of this block
+  /// By word, since the last __syncthreads(): the locks that all threads have taken which have used it.
+  std::unordered_map<std::uintptr_t, std::vector<std::uintptr_t>> guards_;
+  bool has_locks_ = false;  ///< a thread of this block has taken one and given it up
   std::unordered_map<std::uintptr_t, std::uint64_t> seen_releases_;  ///< by word: the latest that it has acquired
   std::vector<Moment> dependencies_;  ///< its waits for the kernel before
 

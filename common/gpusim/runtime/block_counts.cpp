@@ -48,6 +48,8 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
     trace->push_back({key.space(), kind, key.size(), access.lanes,
                       access.addresses[std::countr_zero(access.lanes)]});
   }
+  if (has_locks_) [[unlikely]]
+    guard_words(access, warp);
   const Pattern& pattern = patterns_.of(access);
   if (record_ != nullptr) [[unlikely]]
     record_access(access, pattern, warp);
@@ -83,7 +85,7 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
 void BlockRunner::compare_stores(const WarpAccess& access, std::uint32_t lanes, int warp) {
   const std::uintptr_t address = access.addresses[std::countr_zero(lanes)];
   const std::size_t size = access.key.size();
-  if (size > 16) return;
+  if (size > 16 || (has_locks_ && is_guarded(address))) return;
   // In the order in which they have stored: each has replaced what the one before it has stored.
   const std::uint32_t last = AccessLog::digest(address, size);
   const int number = log_.number_of(access);
@@ -230,6 +232,7 @@ void BlockRunner::use_global(InstructionKey key, std::uintptr_t address, std::si
 
 void BlockRunner::found_race(InstructionKey instruction, std::uintptr_t address, const Actor& actor, int lane,
                              const Rival& rival) {
+  if (has_locks_ && is_guarded(address)) return;
   if (debugging_ && is_of_same_instruction(address, actor, rival)) return;
   const FindingKey key{.kind = DefectKind::kRace,
                        .pc = instruction.pc(),

@@ -52,6 +52,43 @@ void BlockRunner::set_arrivals() {
   if (!arrivals_.empty()) arena_.grid_order().set(User::make(number_, rank_ * kMaxThreads, 0), arrivals_);
 }
 
+// --- Locks that threads of a block take in turn. Accesses by threads that had the same lock are ordered, one way or the
+// other. The log does not say which of its locks a thread had when: it may have been any of them.
+
+void BlockRunner::note_lock(const void* word, bool takes) {
+  const OutsideKernel outside;
+  constexpr std::size_t kMost = 64;
+  const auto lock = reinterpret_cast<std::uintptr_t>(word);
+  std::vector<std::uintptr_t>& locks = current_->locks;
+  const bool is_known = std::find(locks.begin(), locks.end(), lock) != locks.end();
+  if (!takes) {
+    has_locks_ |= is_known;
+  } else if (!is_known && locks.size() < kMost) {
+    locks.push_back(lock);
+  }
+}
+
+void BlockRunner::guard_words(const WarpAccess& access, int warp) {
+  for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const std::vector<std::uintptr_t>& locks = threads_[warp * kWarpSize + lane].locks;
+    const std::uintptr_t begin = access.addresses[std::size_t(lane)];
+    for (std::uintptr_t word = begin / 4; word <= (begin + access.key.size() - 1) / 4; ++word) {
+      const auto [known, is_new] = guards_.try_emplace(word, locks);
+      if (!is_new) {
+        std::erase_if(known->second, [&](std::uintptr_t lock) {
+          return std::find(locks.begin(), locks.end(), lock) == locks.end();
+        });
+      }
+    }
+  }
+}
+
+bool BlockRunner::is_guarded(std::uintptr_t address) const {
+  const auto known = guards_.find(address / 4);
+  return known != guards_.end() && !known->second.empty();
+}
+
 void BlockRunner::note_news(const void* word, const void* pc) {
   const auto address = reinterpret_cast<std::uintptr_t>(word);
   const std::uint64_t position = arena_.grid_order().latest_release(address);
@@ -97,7 +134,9 @@ void BlockRunner::on_volatile_access(const void* pointer, std::size_t size, Acce
     const OutsideKernel outside;
     return take_news(address, current_->linear, pc);
   }
-  if (!is_store || current_->fence_epoch == 0) return;
+  if (!is_store) return;
+  if (!current_->locks.empty()) note_lock(pointer, false);
+  if (current_->fence_epoch == 0) return;
   std::uint64_t position = 0;
   {
     const OutsideKernel outside;

@@ -332,6 +332,8 @@ bool BlockRunner::release_barrier() {
     warps_[w].barrier_pc = first != nullptr ? first->sync_pc : nullptr;
   }
   if (has_clocks_) passed_block_barrier();
+  if (has_locks_) [[unlikely]]
+    guards_.clear();
   ++epoch_;
   idle_rounds_ = 0;
   if (waiting_loop_.is_told) [[unlikely]]
