@@ -299,6 +299,8 @@ class Translator {
     if (open == statement.npos || close == statement.npos) throw Error("cannot read this asm statement");
     const std::vector<std::string> parts = split(statement.substr(open + 1, close - open - 1), ':');
     ptx_ = contents(parts[0]);
+    // "%=" is a number that no other asm statement has. Labels are local here.
+    for (std::size_t at; (at = ptx_.find("%=")) != ptx_.npos;) ptx_.replace(at, 2, "0");
     for (std::size_t part = 1; part < parts.size() && part < 3; ++part) {
       for (const std::string& text : split(parts[part], ',')) {
         if (!trimmed(text).empty()) operands_.push_back(operand_of(trimmed(text), part == 1));
@@ -875,6 +877,11 @@ class Translator {
     throw unknown();
   }
 
+  static std::string sem(const Parts& p) {
+    const bool both = has(p, "acq_rel");
+    return kScope + "Sem::" + (both ? "kBoth" : has(p, "acquire") ? "kAcquire" : has(p, "release") ? "kRelease" : "kRelaxed");
+  }
+
   static std::string load(const Parts& p, const Operands& o, const Type& t, const std::string& name) {
     if (has(p, "param")) throw Error(name + ": parameters are not simulated in asm");
     const int count = has(p, "v8") ? 8 : has(p, "v4") ? 4 : has(p, "v2") ? 2 : 1;
@@ -930,7 +937,6 @@ class Translator {
     const bool returns = p[0] == "atom";
     const std::size_t first = returns ? 1 : 0;
     const std::string at = pointer(nth(o, first, name), is_shared(p));
-    const bool is_ordered = has(p, "acq_rel") || has(p, "acquire") || has(p, "release");
     static const std::map<std::string, std::string> kOps = {
         {"add", "OpAdd"}, {"min", "OpMin"},   {"max", "OpMax"}, {"and", "OpAnd"}, {"or", "OpOr"},
         {"xor", "OpXor"}, {"exch", "OpExch"}, {"inc", "OpInc"}, {"dec", "OpDec"}};
@@ -953,7 +959,7 @@ class Translator {
     }
     if (has(p, "cas")) {
       const Type bits = *type_of("b" + std::to_string(t.bits));
-      return result(kScope + "compare_and_swap<" + cpp(bits) + ">(" + at + ", " + in(value, bits) + ", " +
+      return result(kScope + "compare_and_swap<" + cpp(bits) + ">(" + sem(p) + ", " + at + ", " + in(value, bits) + ", " +
                     in(nth(o, first + 2, name), bits) + ")");
     }
     for (const auto& [word, function] : kOps) {

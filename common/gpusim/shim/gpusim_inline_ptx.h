@@ -446,17 +446,21 @@ GPUSIM_INLINE void store(char* to, const Vector<T, kCount>& values) {
   }
 }
 
-enum class Sem { kRelaxed, kOrdered };
+/// What an access releases and acquires.
+enum class Sem { kRelaxed, kAcquire, kRelease, kBoth };
 
+GPUSIM_INLINE void fence_before(Sem sem) {
+  if (sem == Sem::kRelease || sem == Sem::kBoth) device::thread_fence();
+}
+GPUSIM_INLINE void fence_after(Sem sem) {
+  if (sem == Sem::kAcquire || sem == Sem::kBoth) device::thread_fence();
+}
 template <class T, class Op>
 GPUSIM_INLINE T atomic(Sem sem, char* at, T operand, Op op) {
-  if constexpr (sizeof(T) == 4) {
-    if (sem == Sem::kOrdered) {
-      return as<T>(device::atomic_acq_rel(reinterpret_cast<U32*>(at), as<U32>(operand),
-                                          [](U32 a, U32 b) { return as<U32>(T(Op{}(as<T>(a), as<T>(b)))); }));
-    }
-  }
-  return device::atomic(reinterpret_cast<T*>(at), operand, op);
+  fence_before(sem);
+  const T old = device::atomic(reinterpret_cast<T*>(at), operand, op);
+  fence_after(sem);
+  return old;
 }
 #define GPUSIM_ATOMIC_OP(name, expression)                       \
   struct name {                                                  \
@@ -477,9 +481,12 @@ GPUSIM_ATOMIC_OP(OpInc, T(old >= value ? 0 : old + 1))
 GPUSIM_ATOMIC_OP(OpDec, T(old == 0 || old > value ? value : old - 1))
 #undef GPUSIM_ATOMIC_OP
 template <class T>
-GPUSIM_INLINE T compare_and_swap(char* at, T expected, T desired) {
+GPUSIM_INLINE T compare_and_swap(Sem sem, char* at, T expected, T desired) {
   using B = Unsigned<T>;
-  return as<T>(device::atomic_cas(reinterpret_cast<B*>(at), as<B>(expected), as<B>(desired)));
+  fence_before(sem);
+  const T old = as<T>(device::atomic_cas(reinterpret_cast<B*>(at), as<B>(expected), as<B>(desired)));
+  fence_after(sem);
+  return old;
 }
 
 // --- the thread ------------------------------------------------------------------------------------------
