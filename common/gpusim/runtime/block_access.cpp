@@ -30,10 +30,10 @@ bool all_initialized(std::uint8_t* state, std::uintptr_t address, std::size_t si
   return all;
 }
 
-/// Whether bytes that nothing has written may lie between the members of a struct, or after them, where a kernel
-/// that writes the members writes nothing. Of a piece of an object that is copied as a whole, any byte may. An access
-/// of 16 bytes is one of a vector, or of a struct such as {int, double} or {double, int}: the latter if its
-/// neighbour has the same gap.
+/// Whether bytes that nothing has written may lie between the members of a struct, or after them, where a
+/// kernel that writes the members writes nothing. Of a piece of an object that is copied as a whole, any byte
+/// may. An access of 16 bytes is one of a vector, or of a struct such as {int, double} or {double, int}: the
+/// latter if its neighbour has the same gap.
 /// @param before, after  whether there is an element before this one, and after it
 bool may_be_padding(const std::uint8_t* state, std::size_t size, bool of_object, bool before, bool after) {
   if (of_object) return std::any_of(state, state + (size + 3) / 4, [](std::uint8_t s) { return s != 0; });
@@ -43,7 +43,8 @@ bool may_be_padding(const std::uint8_t* state, std::size_t size, bool of_object,
   };
   if (size != 16 || state[0] != kAll) return false;
   if (state[1] != kAll) return state[2] == kAll && state[3] == kAll;
-  return ends_with_gap(state) && ((before && ends_with_gap(state - 4)) || (after && ends_with_gap(state + 4)));
+  return ends_with_gap(state) &&
+         ((before && ends_with_gap(state - 4)) || (after && ends_with_gap(state + 4)));
 }
 
 void set_initialized(std::uint8_t* state, std::uintptr_t address, std::size_t size) {
@@ -194,8 +195,8 @@ void BlockRunner::read_outside(Space space, std::uintptr_t address, std::size_t 
   if (++current_->reads_outside > kMost) stop();
 }
 
-/// Whether an address out of bounds may come from a value that the thread has read out of bounds: ones make -1
-/// of an index, or a very large one.
+/// Whether an address out of bounds may come from a value that the thread has read out of bounds: ones make
+/// -1 of an index, or a very large one.
 bool BlockRunner::may_follow(Space space, std::uintptr_t address) const {
   if (current_->reads_outside == 0) return false;
   if (space != Space::kGlobal || !arena_.contains(address)) return space == Space::kGlobal;
