@@ -1,5 +1,6 @@
 /// @file
-/// Blocks that wait for others of their launch: flags, tickets, locks, barriers of the grid made of atomic operations.
+/// Blocks that wait for others of their launch: flags, tickets, locks, barriers of the grid made of atomic
+/// operations.
 #include <cuda_runtime.h>
 
 #include <string>
@@ -185,7 +186,8 @@ TEST(Waiting, ForALock) {
 
 __device__ unsigned tickets = 0;
 
-/// The last block to take a ticket adds up what all have stored. No fence comes after the ticket, as in most programs.
+/// The last block to take a ticket adds up what all have stored. No fence comes after the ticket, as in most
+/// programs.
 __global__ void add_up(const float* in, float* parts, float* out) {
   __shared__ bool is_last;
   if (threadIdx.x == 0) {

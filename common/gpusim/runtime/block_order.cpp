@@ -100,7 +100,11 @@ void BlockRunner::note_news(const void* word, const void* pc) {
     if (seen >= position) return;
     seen = position;
   }
-  note_arrival({.counter = address - arena_base_, .position = position + 1, .pc = pc, .acquires = true, .releases = false});
+  note_arrival({.counter = address - arena_base_,
+                .position = position + 1,
+                .pc = pc,
+                .acquires = true,
+                .releases = false});
 }
 
 /// A thread has read a word as volatile: what has been released there until now may be what it has seen.
@@ -111,7 +115,11 @@ void BlockRunner::take_news(std::uintptr_t word, int thread, const void* pc) {
   std::uint64_t& seen = seen_releases_[word];
   if (seen >= position) return;
   seen = position;
-  process_arrival({.counter = word - arena_base_, .position = position + 1, .pc = pc, .acquires = true, .releases = false},
+  process_arrival({.counter = word - arena_base_,
+                   .position = position + 1,
+                   .pc = pc,
+                   .acquires = true,
+                   .releases = false},
                   thread);
 }
 
