@@ -370,6 +370,8 @@ class BlockRunner {
     bool only_tests = false;     ///< kMbarrier: it goes on even if the phase is not complete
     bool tries = false;          ///< kMbarrier: it goes on if no thread can do anything else
     bool passed = false;         ///< kMbarrier: the phase was complete
+    std::uintptr_t volatile_read = 0;    ///< of global memory, the latest
+    std::uint64_t volatile_read_at = 0;  ///< in this basic block and iteration
     std::vector<std::uintptr_t> locks;  ///< that it has taken since the last __syncthreads()
     int reads_outside = 0;              ///< that it has made: what it does with their values is not reported
     std::uint32_t fence_epoch = 0;      ///< in which it has executed its latest __threadfence()
