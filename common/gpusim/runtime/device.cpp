@@ -71,8 +71,8 @@ class Pool {
     for (std::thread& t : threads_) t.join();
   }
 
-  /// A block waits for something that one may write which has not begun: lets the next one begin, on a CPU thread of its
-  /// own. @return  whether there is one
+  /// A block waits for something that one may write which has not begun: lets the next one begin, on a CPU
+  /// thread of its own. @return  whether there is one
   bool start_another_block() {
     const std::lock_guard lock(mutex_);
     if (launch_ == nullptr || is_debugging() || launch_->cooperative || launch_->cluster.x != 0 ||
@@ -397,6 +397,13 @@ std::int64_t warp_reduce(unsigned mask, std::int64_t value, Reduction how) {
 
 namespace {
 
+/// An exchange has changed a word: the thread may have taken a lock with it, which is 0 while nobody has it,
+/// or given one up.
+template <class T>
+void note_lock(const T* word, T before, T after) {
+  if (sizeof(T) == 4 && (before == 0 || after == 0)) current_runner->note_lock(word, before == 0);
+}
+
 template <class T>
 T update(T* address, T operand, T (*op)(T, T), const void* pc, bool acq_rel = false) {
   current_runner->access<AccessKind::kAtomic, sizeof(T)>(address, pc);
@@ -416,7 +423,12 @@ T update(T* address, T operand, T (*op)(T, T), const void* pc, bool acq_rel = fa
     carry_out();
     current_runner->note_news(address, pc);
   }
-  if (changes) current_runner->note_change();
+  if (changes) {
+    current_runner->note_change();
+    const bool is_exchange =
+        op(0, operand) == operand && op(T(~T(0)), operand) == operand && operand != T(~T(0));
+    if (is_exchange) note_lock(address, old, operand);
+  }
   return old;
 }
 
@@ -435,7 +447,10 @@ T compare_and_swap(T* address, T expected, T desired, const void* pc) {
     carry_out();
     current_runner->note_news(address, pc);
   }
-  if (changes) current_runner->note_change();
+  if (changes) {
+    current_runner->note_change();
+    note_lock(address, expected, desired);
+  }
   return expected;
 }
 
