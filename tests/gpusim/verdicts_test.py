@@ -1,6 +1,6 @@
 """Programs in the styles of other people get the right verdict from the simulator.
 
-programs_test.py TOOLCHAIN [K/N] [NAME...]
+verdicts_test.py TOOLCHAIN [K/N] [NAME...]
 
 TOOLCHAIN is the toolchain.json of a build; K/N the K-th of N parts; NAME chooses programs. The first line of a
 program in tests/sim_programs says what is right: `// verdict: clean`, or `// verdict: race or misuse at line 7 or 9`,
@@ -50,9 +50,7 @@ class Program:
 
 
 def program_at(path: Path) -> Program:
-    sources = (
-        tuple(sorted(p for p in path.iterdir() if p.suffix in SOURCES)) if path.is_dir() else (path,)
-    )
+    sources = tuple(sorted(p for p in path.iterdir() if p.suffix in SOURCES)) if path.is_dir() else (path,)
     for source in sources:
         lines = source.read_text(encoding="utf-8").splitlines()
         if not (verdict := re.fullmatch(r"// verdict: (.+?)(?: at (?:(\S+) )?line ([\d or]+))?", lines[0])):
@@ -69,9 +67,7 @@ def program_at(path: Path) -> Program:
 
 def programs() -> list[Program]:
     return [
-        program_at(path)
-        for path in sorted(PROGRAMS.iterdir())
-        if path.is_dir() or path.suffix in SOURCES
+        program_at(path) for path in sorted(PROGRAMS.iterdir()) if path.is_dir() or path.suffix in SOURCES
     ]
 
 
@@ -114,7 +110,9 @@ def run(program: Program, toolchain: str) -> Run:
 def what_is_wrong(program: Program, result: Run) -> str | None:
     """Why this is not the verdict; None if it is."""
     if not program.words:
-        return None if result.status == 0 and not result.messages else f"status {result.status}, must be clean"
+        return (
+            None if result.status == 0 and not result.messages else f"status {result.status}, must be clean"
+        )
     if result.status != 1:
         return f"status {result.status}, must be 1"
     for message in result.messages:
