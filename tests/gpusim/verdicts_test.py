@@ -2,9 +2,11 @@
 
 verdicts_test.py TOOLCHAIN [K/N] [NAME...]
 
-TOOLCHAIN is the toolchain.json of a build; K/N the K-th of N parts; NAME chooses programs. The first line of a
-program in tests/sim_programs says what is right: `// verdict: clean`, or `// verdict: race or misuse at line 7 or 9`,
-where one of the words and one of the lines is enough. A file can be named: `at fill.cu line 5`.
+TOOLCHAIN is the toolchain.json of a build; K/N the K-th of N parts; NAME chooses programs.
+
+The first line of a program in tests/sim_programs says what is right: `// verdict: clean`, or
+`// verdict: race or misuse at line 7 or 9`, where one of the words and one of the lines is enough. A file
+can be named: `at fill.cu line 5`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "sim_programs"
 SOURCES = {".cu", ".cpp", ".c"}
 SECONDS = 120
+COMMAND = "import sys; from gpusim.cli import main; sys.exit(main(sys.argv[1:]))"  # gpusim run
 
 # A word of a verdict, and what the report says then.
 REPORTED = {
@@ -88,7 +91,8 @@ def run(program: Program, toolchain: str) -> Run:
         start = time.monotonic()
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "gpusim", *words],
+                [sys.executable, "-c", COMMAND, *words],
+                check=False,
                 env=env,
                 cwd=folder,
                 stdout=subprocess.PIPE,
@@ -110,9 +114,8 @@ def run(program: Program, toolchain: str) -> Run:
 def what_is_wrong(program: Program, result: Run) -> str | None:
     """Why this is not the verdict; None if it is."""
     if not program.words:
-        return (
-            None if result.status == 0 and not result.messages else f"status {result.status}, must be clean"
-        )
+        is_clean = result.status == 0 and not result.messages
+        return None if is_clean else f"status {result.status}, must be clean"
     if result.status != 1:
         return f"status {result.status}, must be 1"
     for message in result.messages:
