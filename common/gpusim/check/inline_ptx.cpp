@@ -964,8 +964,8 @@ class Translator {
     }
     for (const auto& [word, function] : kOps) {
       if (!has(p, word)) continue;
-      return result(kScope + "atomic(" + kScope + "Sem::" + (is_ordered ? "kOrdered" : "kRelaxed") + ", " +
-                    at + ", " + in(value, t) + ", " + kScope + function + "{})");
+      return result(kScope + "atomic(" + sem(p) + ", " + at + ", " + in(value, t) + ", " + kScope + function +
+                    "{})");
     }
     throw Error("the PTX instruction " + name + " is not simulated");
   }

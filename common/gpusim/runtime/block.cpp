@@ -164,6 +164,7 @@ void BlockRunner::start_threads() {
     t.linear = i;
     t.state = State::kReady;
     t.locks.clear();
+    t.volatile_read = 0;
     t.reads_outside = 0;
     t.fence_epoch = 0;
     t.fence_pc = nullptr;

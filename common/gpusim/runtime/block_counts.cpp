@@ -32,7 +32,8 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
   if (key.kind() == AccessKind::kReadPublished) {
     for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
       const int lane = std::countr_zero(rest);
-      take_news(access.addresses[std::size_t(lane)], warp * kWarpSize + lane, reinterpret_cast<const void*>(key.pc()));
+      take_news(access.addresses[std::size_t(lane)], warp * kWarpSize + lane,
+                reinterpret_cast<const void*>(key.pc()));
     }
     if (key.space() == Space::kLocal) return;
   }
@@ -45,8 +46,8 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
     const AccessKind kind = key.kind() == AccessKind::kPublish         ? AccessKind::kWrite
                             : key.kind() == AccessKind::kReadPublished ? AccessKind::kRead
                                                                        : key.kind();
-    trace->push_back({key.space(), kind, key.size(), access.lanes,
-                      access.addresses[std::countr_zero(access.lanes)]});
+    trace->push_back(
+        {key.space(), kind, key.size(), access.lanes, access.addresses[std::countr_zero(access.lanes)]});
   }
   if (has_locks_) [[unlikely]]
     guard_words(access, warp);
@@ -80,8 +81,8 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
   }
 }
 
-/// Lanes of one instruction store to the same address. CUDA keeps one of the values and does not say which: not
-/// a race, but worth a note if they differ.
+/// Lanes of one instruction store to the same address. CUDA keeps one of the values and does not say which:
+/// not a race, but worth a note if they differ.
 void BlockRunner::compare_stores(const WarpAccess& access, std::uint32_t lanes, int warp) {
   const std::uintptr_t address = access.addresses[std::countr_zero(lanes)];
   const std::size_t size = access.key.size();
@@ -110,7 +111,8 @@ void BlockRunner::compare_stores(const WarpAccess& access, std::uint32_t lanes, 
 }
 
 /// Whether two stores, which a debugger has been shown one after the other, are one instruction of a warp.
-bool BlockRunner::is_of_same_instruction(std::uintptr_t address, const Actor& actor, const Rival& rival) const {
+bool BlockRunner::is_of_same_instruction(std::uintptr_t address, const Actor& actor,
+                                         const Rival& rival) const {
   if (actor.kind != AccessKind::kWrite || rival.kind != AccessKind::kWrite || rival.site != actor.site ||
       rival.thread / kWarpSize != actor.warp)
     return false;

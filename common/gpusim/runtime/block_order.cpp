@@ -100,7 +100,11 @@ void BlockRunner::note_news(const void* word, const void* pc) {
     if (seen >= position) return;
     seen = position;
   }
-  note_arrival({.counter = address - arena_base_, .position = position + 1, .pc = pc, .acquires = true, .releases = false});
+  note_arrival({.counter = address - arena_base_,
+                .position = position + 1,
+                .pc = pc,
+                .acquires = true,
+                .releases = false});
 }
 
 /// A thread has read a word as volatile: what has been released there until now may be what it has seen.
@@ -111,7 +115,11 @@ void BlockRunner::take_news(std::uintptr_t word, int thread, const void* pc) {
   std::uint64_t& seen = seen_releases_[word];
   if (seen >= position) return;
   seen = position;
-  process_arrival({.counter = word - arena_base_, .position = position + 1, .pc = pc, .acquires = true, .releases = false},
+  process_arrival({.counter = word - arena_base_,
+                   .position = position + 1,
+                   .pc = pc,
+                   .acquires = true,
+                   .releases = false},
                   thread);
 }
 
@@ -119,30 +127,33 @@ void BlockRunner::on_volatile_access(const void* pointer, std::size_t size, Acce
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   const bool is_global = address - arena_base_ < arena_bytes_;
   if (!is_global && !is_device_variable(address)) return on_access(pointer, size, kind, pc);
-  const bool is_store = kind == AccessKind::kWrite;
-  if (is_global) {
-    on_access(pointer, size, is_store ? AccessKind::kPublish : AccessKind::kReadPublished, pc);
-  } else if (!is_store) {  // only to learn what it acquires
-    const InstructionKey key = InstructionKey::make(pc, size, AccessKind::kReadPublished, Space::kLocal);
-    if (debugging_) {
+  Thread& thread = *current_;
+  const std::uint64_t place = iteration_ ^ thread.loops.block();
+  if (kind == AccessKind::kWrite) {
+    if (!thread.locks.empty()) note_lock(pointer, false);
+    // Without a fence before it, or as part of "*sum = *sum + x", it is data.
+    const bool is_sum = thread.volatile_read == address && thread.volatile_read_at == place;
+    const bool releases_more = thread.fence_epoch != 0 && !is_sum;
+    if (is_global) on_access(pointer, size, releases_more ? AccessKind::kPublish : AccessKind::kWrite, pc);
+    if (!releases_more) return;
+    std::uint64_t position = 0;
+    {
       const OutsideKernel outside;
-      return take_news(address, current_->linear, pc);
+      position = arena_.grid_order().release(address);
     }
-    while (!log_.append(key, current_->loops, address)) suspend();
+    return note_arrival({.counter = address - arena_base_, .position = position, .pc = pc});
   }
-  if (is_global && !is_store && debugging_) {
-    const OutsideKernel outside;
-    return take_news(address, current_->linear, pc);
+  thread.volatile_read = address;
+  thread.volatile_read_at = place;
+  if (is_global) {
+    on_access(pointer, size, AccessKind::kReadPublished, pc);
+  } else if (!debugging_) {  // only to learn what it acquires
+    const InstructionKey key = InstructionKey::make(pc, size, AccessKind::kReadPublished, Space::kLocal);
+    while (!log_.append(key, thread.loops, address)) suspend();
   }
-  if (!is_store) return;
-  if (!current_->locks.empty()) note_lock(pointer, false);
-  if (current_->fence_epoch == 0) return;
-  std::uint64_t position = 0;
-  {
-    const OutsideKernel outside;
-    position = arena_.grid_order().release(address);
-  }
-  note_arrival({.counter = address - arena_base_, .position = position, .pc = pc});
+  if (!debugging_) return;
+  const OutsideKernel outside;
+  take_news(address, thread.linear, pc);
 }
 
 /// The number of the block's latest arrival that comes before what a lane does now, from 1 on; 0: none does.

@@ -71,8 +71,8 @@ class Pool {
     for (std::thread& t : threads_) t.join();
   }
 
-  /// A block waits for something that one may write which has not begun: lets the next one begin, on a CPU thread of its
-  /// own. @return  whether there is one
+  /// A block waits for something that one may write which has not begun: lets the next one begin, on a CPU
+  /// thread of its own. @return  whether there is one
   bool start_another_block() {
     const std::lock_guard lock(mutex_);
     if (launch_ == nullptr || is_debugging() || launch_->cooperative || launch_->cluster.x != 0 ||
@@ -397,7 +397,8 @@ std::int64_t warp_reduce(unsigned mask, std::int64_t value, Reduction how) {
 
 namespace {
 
-/// An exchange has changed a word: the thread may have taken a lock with it, which is 0 while nobody has it, or given one up.
+/// An exchange has changed a word: the thread may have taken a lock with it, which is 0 while nobody has it,
+/// or given one up.
 template <class T>
 void note_lock(const T* word, T before, T after) {
   if (sizeof(T) == 4 && (before == 0 || after == 0)) current_runner->note_lock(word, before == 0);
@@ -424,7 +425,8 @@ T update(T* address, T operand, T (*op)(T, T), const void* pc, bool acq_rel = fa
   }
   if (changes) {
     current_runner->note_change();
-    const bool is_exchange = op(0, operand) == operand && op(T(~T(0)), operand) == operand && operand != T(~T(0));
+    const bool is_exchange =
+        op(0, operand) == operand && op(T(~T(0)), operand) == operand && operand != T(~T(0));
     if (is_exchange) note_lock(address, old, operand);
   }
   return old;
