@@ -1,6 +1,6 @@
 """Compiles the kernels and puts them into the wheel: pip wheel ./python.
 
-An editable installation (pip install --editable ./python) uses those in build/ of the checkout instead.
+An editable installation uses those in build/ of the checkout instead.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ BUILD = CHECKOUT / "build" / "wheel"  # with a folder cuda, as FA_TUTORIAL_BUILD
 # Machine code for compute capabilities 7.5, 8.x and 9.0, and PTX for later ones. For kernels that need a
 # certain GPU, fa_require_architecture() (cmake/Backend.cmake) leaves others out.
 ARCHITECTURES = "75-real;80-real;90"
+EDITABLE = "pip install --editable ./python"
 # The operators in C++ are for one PyTorch: that of this Python, not of the environment that pip builds in.
 COMPILE_OPERATORS = """
 import runpy, sys
@@ -47,8 +48,8 @@ def program(name: str, variable: str = "") -> str:
     path = os.environ.get(variable) or shutil.which(name) or shutil.which(name, path=f"{home}/bin")
     if not path:
         raise errors.PlatformError(
-            f"there is no {name}, which compiles the kernels into a wheel: put it on PATH, or use build/ of "
-            f"the checkout, with or without a GPU, after pip install --editable ./python"
+            f"there is no {name}, which a wheel is compiled with: put it on PATH, or run {EDITABLE}, which uses "
+            f"what is built in the checkout, also the simulator"
         )
     return path
 
