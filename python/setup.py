@@ -23,7 +23,6 @@ BUILD = CHECKOUT / "build" / "wheel"  # with a folder cuda, as FA_TUTORIAL_BUILD
 # Machine code for compute capabilities 7.5, 8.x and 9.0, and PTX for later ones. For kernels that need a
 # certain GPU, fa_require_architecture() (cmake/Backend.cmake) leaves others out.
 ARCHITECTURES = "75-real;80-real;90"
-EDITABLE = "pip install --editable ./python"
 # The operators in C++ are for one PyTorch: that of this Python, not of the environment that pip builds in.
 COMPILE_OPERATORS = """
 import runpy, sys
@@ -42,14 +41,17 @@ def builds_module() -> ModuleType:
     return module
 
 
+builds = builds_module()
+
+
 def program(name: str, variable: str = "") -> str:
     """A program on PATH or of the CUDA toolkit, or the one that a variable names. @throws PlatformError"""
     home = os.environ.get("CUDA_HOME") or "/usr/local/cuda"
     path = os.environ.get(variable) or shutil.which(name) or shutil.which(name, path=f"{home}/bin")
     if not path:
         raise errors.PlatformError(
-            f"there is no {name}, which a wheel is compiled with: put it on PATH, or run {EDITABLE}, which uses "
-            f"what is built in the checkout, also the simulator"
+            f"there is no {name}, which a wheel is compiled with: put it on PATH, or run {builds.EDITABLE}, "
+            f"which uses what is built in the checkout, also the simulator"
         )
     return path
 
@@ -92,7 +94,6 @@ class BuildWithKernels(build_py):
         if self.editable_mode:
             super().run()
             return
-        builds = builds_module()
         if not (CHECKOUT / "chapters").is_dir():
             raise errors.PlatformError(
                 "the kernels are not here: pip wheel ./python in a checkout builds a wheel"
