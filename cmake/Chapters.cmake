@@ -27,7 +27,9 @@ if(FA_PORTABLE)
   add_compile_definitions(FMT_HEADER_ONLY)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffunction-sections;-fdata-sections>"
     "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffunction-sections,-fdata-sections>")
-  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+  # Of the 22.7 MB of chapter 07's kernels, 13.1 MB are left by default and 1.6 MB with this mode, which all drivers for
+  # CUDA 13 can read.
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
     add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)
   else()
     add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-Xfatbin=-compress-all>)
