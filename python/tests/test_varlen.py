@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import unittest
+from itertools import pairwise
 
 import fa_tutorial
 import torch
@@ -87,14 +88,27 @@ class Varlen(OnDevice):
         cu = ends([40, 60], self.device)
         with self.assertRaisesRegex(NotImplementedError, "no kernel has both"):
             fa_tutorial.attention_varlen(q, k, v, cu, dropout_p=0.5, softcap=1.0)
-        found = []
-        for _ in range(2):
-            torch.manual_seed(4)
-            o = fa_tutorial.attention_varlen(q, k, v, cu, dropout_p=0.5)
-            found.append((o, *torch.autograd.grad(o, (q, k, v), do)))
-        self.assertTrue(all(map(torch.equal, *found)))
-        whole = fa_tutorial.attention_varlen(q, k, v, cu)
-        self.assertFalse(torch.equal(found[0][0], whole))
+        lengths, tokens = [40, 24], masked_calls.ONES
+        q, k, v, do = self.tensors(tokens, tokens)
+        inputs, cu = (q, k, v), ends(lengths, self.device)
+        ones = torch.eye(tokens, device=self.device, dtype=q.dtype)[:, None].expand(tokens, 2, tokens)
+        torch.manual_seed(4)
+        zero_q, zero_k = (torch.zeros_like(x) for x in (q, k))
+        probabilities = fa_tutorial.attention_varlen(zero_q, zero_k, ones, cu, dropout_p=0.25)
+        kept = (probabilities != 0).double().transpose(0, 1)[None] * 256 / 192
+        torch.manual_seed(4)
+        o = fa_tutorial.attention_varlen(*inputs, cu, dropout_p=0.25)
+        found = (o, *torch.autograd.grad(o, inputs, do))
+        for number, (first, last) in enumerate(pairwise(cu.tolist())):
+            part = slice(first, last)
+            call = masked_calls.Call(*(x[part].transpose(0, 1)[None] for x in (*inputs, do)))
+            call.extras.kept = kept[:, :, part, part]
+            self.assertTrue(0.1 < float((call.extras.kept == 0).double().mean()) < 0.4)
+            expected = call.expected()
+            for name, x in zip(("o", "dq", "dk", "dv"), found, strict=True):
+                said = reference.complaint(expected, name, x[part].transpose(0, 1)[None])
+                self.assertEqual(said, "", number)
+        self.assertFalse(torch.equal(o, fa_tutorial.attention_varlen(*inputs, cu, dropout_p=0.25)))
 
     def test_gradients_after_inference_on_the_same_ends(self):
         cu = [ends(lengths, self.device, torch.int64) for lengths in ([5, 9], [7, 20])]

@@ -87,6 +87,15 @@ class Tables(unittest.TestCase):
         self.assertIn("| ours | 3.46 | 2.0e-03 | 3.0e-03 |", text)
         self.assertIn("| the second | 6.78 |", text)
 
+    def test_models(self):
+        rows = [
+            {"model": "Llama", "case": "prefill", "ms": {"sdpa": 9.0, "fa_tutorial": 8.0}},
+            {"model": "attention", "case": "packed", "ms": {"padded": 3.0, "packed": 1.5}},
+        ]
+        text = end_to_end.models({"device": "GPU", "rows": rows})
+        self.assertIn("| Llama | prefill | 9.00 | 8.00 | 1.12 |", text)
+        self.assertIn("| attention alone | packed | 3.00 | 1.50 | 2.00 |", text)
+
     def test_random_calls(self):
         data = {"device": "GPU", "calls": 2000, "wrong": [{}]}
         data |= {"count": {"dtype": {"float32": 1200, "float16": 800}}}

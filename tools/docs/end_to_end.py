@@ -1,8 +1,8 @@
 """Tables and the drawing of what was measured through PyTorch: docs/pages/training.md.
 
 Every function takes a parsed file of docs/results/ and returns Markdown, or raises NoSuchMeasurement. The
-files are those of tools/bench/training_step.py, tools/bench/course.py, python/training/train.py and
-python/tests/random_calls.py.
+files are those of tools/bench/training_step.py, tools/bench/course.py, tools/bench/models.py,
+python/training/train.py and python/tests/random_calls.py.
 """
 
 from __future__ import annotations
@@ -160,6 +160,17 @@ def samples(data: dict, name: str) -> str:
     raise NoSuchMeasurement(f"it has no run {name}")
 
 
+def models(data: dict) -> str:
+    """Milliseconds with both kinds of attention, and the speed of ours relative to the other."""
+    rows = []
+    for row in data["rows"]:
+        base, ours = row["ms"].values()
+        of = {"attention": "attention alone"}.get(row["model"], row["model"])
+        rows.append([of, row["case"], f"{base:.2f}", f"{ours:.2f}", f"{base / ours:.2f}"])
+    header = ["model", "what it does", "ms with `sdpa`; padded", "with `fa_tutorial`; packed", "speed"]
+    return on_device(data, header, rows)
+
+
 def random_calls(data: dict) -> str:
     """How many calls of each kind, and the largest error of each result."""
     count = data["count"]
@@ -260,4 +271,5 @@ VIEWS = {
     r"writing": writing,
     r"sample (\S+)": samples,
     r"random_calls": random_calls,
+    r"models": models,
 }

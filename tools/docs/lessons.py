@@ -90,6 +90,8 @@ KIND and ARGUMENTS are one of
     results: FILE writing
     results: FILE sample RUN
         the runs of python/training/train.py, how fast their models write, and what a run's model wrote
+    results: FILE models
+        models of transformers with both kinds of attention, from tools/bench/models.py
     results: FILE random_calls
         the calls of python/tests/random_calls.py
     results: FILE hazards
@@ -716,8 +718,8 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
             " agreement, standing, chapters, passes, soak, layouts, masks, large, ring, decoding, sanitizer, "
             "hazards, "
             "profile, step_times,"
-            " step_tokens, step_memory, longest_context, course, losses, sample and random_calls: see the "
-            "top of tools/docs/lessons.py"
+            " step_tokens, step_memory, longest_context, course, losses, sample, models and random_calls: "
+            "see the top of tools/docs/lessons.py"
         )
     folder = tree.root / "docs" / "results"
     try:
