@@ -180,6 +180,14 @@ class Code(InATree):
         text = self.fill('code: kernel.cuh kernel from "for (" to "twice"')
         self.assertTrue(text.endswith("  y[i] = twice(y[i]);\n}\n```"), text)
 
+    def test_a_whole_file(self):
+        text = self.fill("program: kernel.cuh")
+        self.assertTrue(text.startswith("```cpp\n/// @file\n#pragma once"), text)
+        self.assertTrue(text.endswith("}  // namespace fa\n```"), text)
+        self.assertIn("// EXERCISE 1", text)
+        self.assertNotIn("return kN", text)
+        self.refuse("program: gone.cu", "there is no gone.cu")
+
     def test_a_path_from_the_root(self):
         self.write("common/device/math.cuh", "inline int one() { return 1; }\n")
         self.assertIn("return 1", self.fill("code: common/device/math.cuh one"))
@@ -302,6 +310,14 @@ class Solutions(InATree):
                 self.assertEqual(err, f"chapters/01_x/README.md:9: {prints}\n")
         self.write("chapters/01_x/kernel.cuh", kernel + f"void f() {{\n{line}\n}}\n")
         self.assertEqual(self.run_main("--check"), (0, "", ""))  # it is no secret
+
+    def test_nor_does_another_page_of_it(self):
+        line = "  y[i] = kScale * first(x, 3);"
+        self.write("chapters/01_x/kernel.cuh", KERNEL.replace("  __syncwarp();", line))
+        self.write("chapters/01_x/later.md", f"# y\n\n```\n{line}\n```\n")
+        status, _, err = self.run_main("--check")
+        self.assertEqual(status, 1)
+        self.assertIn("chapters/01_x/later.md:4: prints the solution of exercise 2", err)
 
     def test_a_barrier_alone_gives_nothing_away(self):
         self.lesson.write_text("# x\n\n__syncwarp();\n")

@@ -15,6 +15,8 @@ KIND and ARGUMENTS are one of
         a function, struct or array of FILE (in the lesson's folder, or else a path from the root), with the
         task of an exercise instead of its solution; or only the lines from the first that contains one TEXT
         to the next that contains the other. FILE may also be Python
+    program: FILE
+        a whole source file, with the tasks of exercises instead of their solutions
     exercises: FILE
         the exercises in FILE, with the hints from the exercises.toml next to it inside a fold
     solution: FILE N [from "TEXT"] [to "TEXT"]
@@ -337,6 +339,11 @@ def make_code(tree: Tree, folder: Path, arguments: str) -> Made:
         return Made(fenced(text, "python" if python else "cpp"))
     except BlockError as error:
         raise BlockError(f"{file}: {error}") from None
+
+
+def make_program(tree: Tree, folder: Path, arguments: str) -> Made:
+    lines = find_source(tree, folder, arguments).read_text(encoding="utf-8").splitlines()
+    return Made(fenced("\n".join(regions.without_solutions(lines)), "cpp"))
 
 
 def escaped(text: str) -> str:
@@ -785,6 +792,7 @@ def make_views(tree: Tree, folder: Path, arguments: str) -> Made:
 
 MAKERS = {
     "code": make_code,
+    "program": make_program,
     "exercises": make_exercises,
     "solution": make_solution,
     "open": make_open,
@@ -894,7 +902,7 @@ def given_away(path: Path, lines: list[str]) -> list[tuple[int, str]]:
     A line counts if it has 12 characters or more, without white space and comments, and occurs nowhere else
     in the files with exercises. A barrier alone, such as __syncwarp(), does not count.
     """
-    if path.name != "README.md" or not (path.parent / sheet.NAME).is_file():
+    if not (path.parent / sheet.NAME).is_file():
         return []
     chapter = sheet.Sheet(path.parent, path.parent.name)
 
