@@ -54,6 +54,8 @@ KIND and ARGUMENTS are one of
         tools/profile/softmax_results.py writes. If there is no such file yet, the block says so
     results: FILE tflops|ms PLAN [CHAPTER] [sustained]
     results: FILE steps PLAN HEAD_DIM PEER [sustained]
+    results: FILE gains PLAN CHAPTER NN/FIRST
+    results: FILE overall CHAPTER VARIANT PEER
     results: FILE errors PLAN
     results: FILE choices
     results: FILE counters CHAPTER N
@@ -66,7 +68,8 @@ KIND and ARGUMENTS are one of
         of the simulator and of Nsight Compute for a chapter's variants on the N-th of its problems (`copies`:
         of what the copy engine brings, from a file of tools/profile/hopper_results.py), or for all variants
         on all problems; geometric means of the speed relative to each peer, for the last variants or for one
-        per chapter; or both passes together
+        per chapter; each variant beside the one that it changes (`gains`; FIRST is what the first one
+        changes); or both passes together
     results: FILE scaling
         time and memory against the length, from tools/bench/scaling.py
     results: FILE layouts forward|backward
@@ -681,6 +684,8 @@ RESULTS = {
             measured.sustained(data) if sustained else data, plan, int(head_dim), peer
         )
     ),
+    r"gains (\w+) (\w+) (\d\d/\w+)": measured.gains,
+    r"overall (\w+) (\w+) (.+)": measured.overall,
     r"errors (\w+)": measured.errors,
     r"choices": measured.choices,
     r"scaling": measured.scaling,
@@ -720,7 +725,8 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
             break
     else:
         raise BlockError(
-            "must be FILE and one of speed, sectors, tflops, ms, steps, errors, choices, counters, copies, "
+            "must be FILE and one of speed, sectors, tflops, ms, steps, gains, overall, errors, choices, "
+            "counters, copies, "
             "scaling,"
             " agreement, standing, chapters, passes, soak, layouts, masks, large, ring, decoding, sanitizer, "
             "hazards, "
