@@ -136,13 +136,13 @@ def element_of(warp: int, lane: int, i: int) -> tuple[int, int]:
 def accumulator() -> str:
     """D of a warpgroup: which warp holds which rows, and which lane which elements of a warp's rows."""
     svg, left, top, cell, high = Svg(), 62, 52, 26, 17
-    svg.text(0, 12, "D of a warpgroup: 64 x N", 12, bold=True)
+    svg.text(0, 12, "D of a warpgroup: 64 x W", 12, bold=True)
     svg.text(0, 29, "each warp holds 16 rows", 11)
     tall = 16 * high / WARPS_OF_GROUP
     for warp in range(WARPS_OF_GROUP):
         y = top + warp * tall
-        svg.box(left, y, 120, tall, WARPS[warp], 0.25)
-        svg.text(left + 60, y + tall / 2 + 4, f"warp {warp}", 11, "middle")
+        svg.box(left, y, 120, tall, WARPS[warp], 0.85)
+        svg.text(left + 60, y + tall / 2 + 4, f"warp {warp}", 11, "middle", colour=ON_COLOUR)
         first, _ = element_of(warp, 0, 0)
         svg.text(left - 6, y + 14, f"row {first}", 10, "end")
     right = left + 120 + 70
@@ -456,8 +456,7 @@ def draw_jobs(
         svg.box(x, y, width, TIMELINE_ROW - 3, *look(job))
         words = job.name if width > 30 else job.name.replace(" ", "")
         if width > 11:
-            size = 8 if width < 24 else 9.5
-            svg.text(x + width / 2, y + 12.5, words, size, "middle")
+            svg.text(x + width / 2, y + 12.5, words, 10, "middle")
 
 
 def draw_tensor_cores(svg: Svg, jobs: list[Job], left: float, y: float, unit: float) -> None:
