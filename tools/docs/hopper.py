@@ -448,15 +448,22 @@ TIMELINE_ROW = 20  # the height of a row of jobs
 
 
 def draw_jobs(
-    svg: Svg, jobs: list[Job], left: float, y: float, unit: float, look: Callable[[Job], tuple[str, float]]
+    svg: Svg,
+    jobs: list[Job],
+    left: float,
+    y: float,
+    unit: float,
+    look: Callable[[Job], tuple[str, float]],
+    least: float = 8,
 ) -> None:
-    """A row with a named box for each job; `look` gives its colour and shade."""
+    """A row with a named box for each job; `look` gives its colour and shade. @param least  size of names"""
     for job in jobs:
         x, width = left + job.begin * unit, (job.end - job.begin) * unit
         svg.box(x, y, width, TIMELINE_ROW - 3, *look(job))
         words = job.name if width > 30 else job.name.replace(" ", "")
         if width > 11:
-            svg.text(x + width / 2, y + 12.5, words, 10, "middle")
+            size = least if width < 24 else max(least, 9.5)
+            svg.text(x + width / 2, y + 12.5, words, size, "middle")
 
 
 def draw_tensor_cores(svg: Svg, jobs: list[Job], left: float, y: float, unit: float) -> None:
@@ -478,7 +485,7 @@ def timeline() -> str:
         return PRODUCT, 0.14 if job.name.startswith("PV") else 0.4
 
     played = schedules(tiles)
-    unit = 560 / max(job.end for jobs in played.values() for job in jobs)
+    unit = 640 / max(job.end for jobs in played.values() for job in jobs)
     svg, y = Svg(), 0
     for name, jobs in played.items():
         total = max(job.end for job in jobs)
@@ -492,7 +499,7 @@ def timeline() -> str:
                 words = f"consumer {consumer}" if kind == "products" else "softmax"
                 svg.text(left - 8, y + 14, words, 11, "end")
                 own = [job for job in jobs if (job.consumer, job.unit) == (consumer, kind)]
-                draw_jobs(svg, own, left, y, unit, look)
+                draw_jobs(svg, own, left, y, unit, look, least=10)
                 y += TIMELINE_ROW
             y += 3
         draw_tensor_cores(svg, jobs, left, y, unit)
@@ -504,7 +511,7 @@ def timeline() -> str:
     ):
         svg.box(x, y - 9, 10, 10, colour, shade)
         svg.text(x + 16, y, words, 11)
-    svg.width = max(svg.width, left + 570)
+    svg.width = max(svg.width, left + 650)
     return svg.render("Products and softmax of two consumers over time")
 
 
