@@ -567,10 +567,15 @@ def layouts(data: dict, which: str) -> str:
     )
 
 
-def masks(data: dict, group: str, which: str) -> str:
+def masks(data: dict, group: str, which: str, head_dim: str | None = None, seq: str | None = None) -> str:
     """Chapter 11's kernels and their peers: milliseconds, with the ratio to the dense kernel or, where there
-    is none, to the first one; for packed and padded sequences, millions of tokens per second."""
+    is none, to the first one; for packed and padded sequences, millions of tokens per second.
+
+    @param head_dim, seq  of the only problems to show; None: of all
+    """
     cases = [row for row in data["rows"] if (row["group"], row["pass"]) == (group, which)]
+    if head_dim:
+        cases = [row for row in cases if (str(row["head_dim"]), str(row["seq"])) == (head_dim, seq)]
     if not cases:
         raise NoSuchMeasurement(f"has no {group} {which}")
     cases.sort(key=lambda row: row["head_dim"])
@@ -654,7 +659,7 @@ def mask_variants(dense: dict, *files: dict) -> str:
         "ms",
         "ratio",
     ]
-    return table(header, rows)
+    return table(header, rows, left=4)
 
 
 TOO_WIDE_FOR_PAPER = {"widths": ("12 spilled", "unfused"), "lengths": ("unfused",)}
