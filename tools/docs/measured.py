@@ -170,6 +170,38 @@ def steps(data: dict, plan: str, head_dim: int, peer: str) -> str:
     return on_device(data, [corner, *shapes, "geometric mean"], rows)
 
 
+def gains(data: dict, plan: str, chapter: str, first: str) -> str:
+    """The variants of a chapter, each beside the one before it, which it changes: TFLOP/s for each head
+    dimension of a plan, as geometric means of its problems, and what the variant gains.
+
+    @param first  NN/variant: what the first variant changes; "-" where the plan has no timing of it
+    """
+    speeds: dict[tuple[str, int], list[float]] = {}
+    own = []
+    for timing in data["timings"]:
+        if timing.get("plan") == plan and timing["chapter"]:
+            kernel = f"{timing['chapter'][:2]} `{timing['variant']}`"
+            speeds.setdefault((kernel, timing["head_dim"]), []).append(timing["tflops"])
+            own += [kernel] * (timing["chapter"] == chapter)
+    if not own:
+        raise NoSuchMeasurement(f"it has no timings of {chapter} in the plan {plan}")
+    mean = {place: statistics.geometric_mean(each) for place, each in speeds.items()}
+    before = "{} `{}`".format(*first.split("/"))
+    head_dims = sorted({head_dim for _, head_dim in mean})
+    rows = []
+    for kernel in dict.fromkeys(own):
+        row = [kernel, before]
+        for head_dim in head_dims:
+            old, new = mean.get((before, head_dim)), mean[kernel, head_dim]
+            row += [f"{old:.0f}" if old else "-", f"{new:.0f}", f"{new / old:.2f}" if old else "-"]
+        rows.append(row)
+        before = kernel
+    header = ["TFLOP/s", "what it changes"]
+    for head_dim in head_dims:
+        header += [f"$d$ = {head_dim}: before", "after", "gain"]
+    return on_device(data, header, rows)
+
+
 def errors(data: dict, plan: str) -> str:
     """The largest relative error of O of each kernel in a plan."""
     worst: dict[str, float] = {}
@@ -458,19 +490,39 @@ IN_BF16 = ("flash (FA2)", "cuDNN")  # compared in bf16 rather than in fp32
 MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward", "11_masks", "12_large_heads", "13_ring", "14_decoding")
 
 
-def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
-    """Geometric mean over all problems that a variant and a peer ran in the precision of the comparison."""
+def _means(data: dict, folder: str, variant: str, peer: str) -> list[tuple[int, int, float]]:
+    """For each head dimension: how many problems a variant and a peer ran in the precision of the comparison,
+    and the geometric mean of the variant's speed relative to the peer's.
+    """
     dtype = "bf16" if peer in IN_BF16 else "fp32"
     grid = [t for t in data["timings"] if t.get("dtype", "fp32") == dtype]
-    means = [
-        (found["points"], found["mean"])
+    return [
+        (found["head_dim"], found["points"], found["mean"])
         for found in summary.compare(grid)
         if (found["chapter"], found["variant"], found["peer"]) == (folder, variant, peer)
     ]
+
+
+def _mean_of(means: list[tuple[int, int, float]]) -> float:
+    """The geometric mean over all problems."""
+    logarithm = sum(points * math.log(mean) for _, points, mean in means)
+    return math.exp(logarithm / sum(points for _, points, _ in means))
+
+
+def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
+    """Geometric mean over all problems that a variant and a peer ran in the precision of the comparison."""
+    means = _means(data, folder, variant, peer)
+    return _mean_of(means) if means else None
+
+
+def overall(data: dict, folder: str, variant: str, peer: str) -> str:
+    """What the speed in the table of `chapters` is the mean of."""
+    means = sorted(_means(data, folder, variant, peer))
     if not means:
-        return None
-    logarithm = sum(points * math.log(mean) for points, mean in means)
-    return math.exp(logarithm / sum(points for points, _ in means))
+        raise NoSuchMeasurement(f"it has no timings of both {variant} and {peer}")
+    rows = [[f"$d$ = {head_dim}", str(points), f"{mean:.3f}"] for head_dim, points, mean in means]
+    rows.append(["together", str(sum(points for _, points, _ in means)), f"{_mean_of(means):.3f}"])
+    return on_device(data, [f"{folder[:2]} `{variant}`, speed of {peer}", "problems", "geometric mean"], rows)
 
 
 def chapters(*files: dict) -> str:
