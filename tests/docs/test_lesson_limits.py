@@ -25,7 +25,6 @@ TOO_LONG = {
     "chapters/08_backward/README.md": "written before the limit",
     "chapters/09_hopper/README.md": "written before the limit",
     "chapters/10_hopper_backward/README.md": "written before the limit",
-    "chapters/11_masks/README.md": "written before the limit",
 }
 NOT_MEASURED = {"11 scores": "no GPU has run it beside `compressed`"}
 
