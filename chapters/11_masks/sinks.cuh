@@ -101,13 +101,13 @@ __global__ void __launch_bounds__(kThreads)
 template <class Consumer>
 __device__ __forceinline__ void join_and_finish_rows(Consumer& consumer, float sink) {
   // EXERCISE 14: Let the sink join both rows of the lane. rO may not be touched: its last product is in flight.
-  float correction[2];
+  float corrections[2];
 #pragma unroll
   for (int row = 0; row < 2; ++row)
-    correction[row] = join_sink(consumer.state.m[row], consumer.state.l[row], sink);
+    corrections[row] = join_sink(consumer.state.m[row], consumer.state.l[row], sink);
   consumer.finish_rows();
 #pragma unroll
-  for (int row = 0; row < 2; ++row) consumer.inv_l[row] *= correction[row];
+  for (int row = 0; row < 2; ++row) consumer.inv_l[row] *= corrections[row];
   // END 14
 }
 
