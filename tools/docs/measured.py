@@ -16,9 +16,9 @@ class NoSuchMeasurement(Exception):
     """The file lacks a measurement; the text says which."""
 
 
-def table(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table, the first column aligned left, the others right."""
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+def table(header: list[str], rows: list[list[str]], left: int = 1) -> str:
+    """A Markdown table. @param left  how many columns are aligned left; the others are aligned right"""
+    lines = [header, ["---"] * left + ["---:"] * (len(header) - left), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
@@ -619,10 +619,15 @@ def layouts(data: dict, which: str) -> str:
     )
 
 
-def masks(data: dict, group: str, which: str) -> str:
+def masks(data: dict, group: str, which: str, head_dim: str | None = None, seq: str | None = None) -> str:
     """Chapter 11's kernels and their peers: milliseconds, with the ratio to the dense kernel or, where there
-    is none, to the first one; for packed and padded sequences, millions of tokens per second."""
+    is none, to the first one; for packed and padded sequences, millions of tokens per second.
+
+    @param head_dim, seq  of the only problems to show; None: of all
+    """
     cases = [row for row in data["rows"] if (row["group"], row["pass"]) == (group, which)]
+    if head_dim:
+        cases = [row for row in cases if (str(row["head_dim"]), str(row["seq"])) == (head_dim, seq)]
     if not cases:
         raise NoSuchMeasurement(f"has no {group} {which}")
     cases.sort(key=lambda row: row["head_dim"])
@@ -643,6 +648,70 @@ def masks(data: dict, group: str, which: str) -> str:
     unit = "million tokens/s" if group == "packed" else "ms"
     first = {"blocks": "blocks that exist", "dropout": "p"}.get(group, "mask")
     return on_device(data, [f"{first}; {unit}", "problem", *kernels], rows)
+
+
+# The variants of chapter 11: name, the variant that it changes, what it changes, and on which problem of
+# tools/bench/masks.py the two are compared: group, mask and pass.
+MASK_VARIANTS = (
+    (
+        "masked_everywhere",
+        "07's final",
+        "evaluates the masks for every score",
+        ("steps", "causal", "forward"),
+    ),
+    ("skip_empty", "masked_everywhere", "does not visit empty tiles", ("steps", "causal", "forward")),
+    ("three_kinds", "skip_empty", "evaluates no mask in full tiles", ("steps", "causal", "forward")),
+    (
+        "compressed",
+        "three_kinds",
+        "takes its tiles from a list, longest lists first",
+        ("steps", "causal", "forward"),
+    ),
+    ("block_sparse", "compressed", "has no loop for partial tiles", ("blocks", "0.125", "forward")),
+    ("deterministic", "compressed", "adds to no gradient atomically", ("blocks", "0.125", "backward")),
+    ("hopper", "compressed", "has the kernels of chapters 09 and 10", ("masks", "causal", "forward")),
+    ("dropout", "compressed", "drops elements of P", ("dropout", "0.1", "forward")),
+    ("scores", "compressed", "changes scores: softcap, ALiBi", None),
+)
+
+
+def mask_variants(dense: dict, *files: dict) -> str:
+    """What each variant of chapter 11 changes, and its time beside that of the variant it changes, for
+    [4,16,4096,128].
+
+    @param dense  a file of attention_results.py with chapter 07's final
+    @param files  of tools/bench/masks.py
+    """
+    size = {"batch": 4, "heads": 16, "seq": 4096, "head_dim": 128}
+    kernel = {"chapter": "07_multi_stage", "variant": "final", "causal": True, "backward": False}
+    found = [t for t in dense["timings"] if (size | kernel).items() <= t.items()]
+    if not found:
+        raise NoSuchMeasurement("has no time of chapter 07's final for [4,16,4096,128], causal")
+    rows = []
+    for name, before, changes, where in MASK_VARIANTS:
+        cells = ["not measured", "-", "-", "-"]
+        if where:
+            of = dict(zip(("group", "mask", "pass"), where, strict=True)) | size
+            data, row = next((f, r) for f in files for r in f["rows"] if of.items() <= r.items())
+            ms = row["ms"] | (
+                {"07's final": found[0]["median_ms"]} if data["device"] == dense["device"] else {}
+            )
+            mask = {"blocks": f"{where[1]} of blocks", "dropout": "none"}.get(where[0], where[1])
+            of_problem = f"{mask}, {where[2]}, {data['device'].split()[1]}"
+            ratio = ms[name] / ms[before]
+            cells = [of_problem, f"{ms[before]:.3f}", f"{ms[name]:.3f}", f"{ratio:.2f}"]
+        shown = before if " " in before else f"`{before}`"
+        rows.append([f"`{name}`", shown, changes, *cells])
+    header = [
+        "variant",
+        "changes",
+        "what it does differently",
+        "mask, pass, GPU",
+        "before, ms",
+        "ms",
+        "ratio",
+    ]
+    return table(header, rows, left=4)
 
 
 TOO_WIDE_FOR_PAPER = {"widths": ("12 spilled", "unfused"), "lengths": ("unfused",)}
