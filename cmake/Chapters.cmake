@@ -27,7 +27,9 @@ if(FA_PORTABLE)
   add_compile_definitions(FMT_HEADER_ONLY)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffunction-sections;-fdata-sections>"
     "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffunction-sections,-fdata-sections>")
-  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+  # Chapter 07's kernels take 22.7 MB, 13.1 MB by default, and 1.6 MB in this mode. CUDA 12 runs on drivers that are older
+  # than the mode.
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
     add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)
   else()
     add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-Xfatbin=-compress-all>)

@@ -1,6 +1,6 @@
 """Compiles the kernels and puts them into the wheel: pip wheel ./python.
 
-An editable installation (pip install --editable ./python) uses those in build/ of the checkout instead.
+An editable installation uses those in build/ of the checkout instead.
 """
 
 from __future__ import annotations
@@ -41,14 +41,17 @@ def builds_module() -> ModuleType:
     return module
 
 
+builds = builds_module()
+
+
 def program(name: str, variable: str = "") -> str:
     """A program on PATH or of the CUDA toolkit, or the one that a variable names. @throws PlatformError"""
     home = os.environ.get("CUDA_HOME") or "/usr/local/cuda"
     path = os.environ.get(variable) or shutil.which(name) or shutil.which(name, path=f"{home}/bin")
     if not path:
         raise errors.PlatformError(
-            f"there is no {name}, which compiles the kernels into a wheel: put it on PATH, or use build/ of "
-            f"the checkout, with or without a GPU, after pip install --editable ./python"
+            f"there is no {name}, which a wheel is compiled with: put it on PATH, or run {builds.EDITABLE}, "
+            f"which uses what is built in the checkout, also the simulator"
         )
     return path
 
@@ -91,7 +94,6 @@ class BuildWithKernels(build_py):
         if self.editable_mode:
             super().run()
             return
-        builds = builds_module()
         if not (CHECKOUT / "chapters").is_dir():
             raise errors.PlatformError(
                 "the kernels are not here: pip wheel ./python in a checkout builds a wheel"

@@ -289,7 +289,7 @@ __device__ __forceinline__ Bits draw_transposed(const Dropout& dropout, int head
   return bits >> Dropout::place(first_query, 0);  // fragments of 16 queries may be the lower half of 32
 }
 
-/// P^T o M and dS^T / s = P^T o (M o dA^T - D / s), as operands.
+/// P^T o Z and dS^T / scale = P^T o (Z o dA^T - D / scale), as operands.
 /// @param rdA     dA^T = V dO^T
 /// @param sDelta  D of the first query
 template <class Tile>
@@ -301,14 +301,15 @@ __device__ __forceinline__ void dropped_operands(Operand<Tile>& p, Operand<Tile>
 #pragma unroll
   for (int ni = 0; ni < Tile::kScoreCols / 8; ++ni) {
     const float2 delta = *reinterpret_cast<const float2*>(sDelta + 8 * ni + threadIdx.x % 4 * 2);
-    const float2 minus_delta = {dropout.minus_share * delta.x, dropout.minus_share * delta.y};  // -D / s
+    // -D / scale
+    const float2 minus_delta = {dropout.minus_share * delta.x, dropout.minus_share * delta.y};
 #pragma unroll
     for (int row = 0; row < 2 * Tile::kRowFragments; ++row) {
       const float *pP = row_pair(rP[row / 2][ni], row % 2), *pdA = row_pair(rdA[row / 2][ni], row % 2);
       const std::uint32_t mask = kept_pair(kept, bit_of(row / 2, ni, row % 2 * 2));
       std::uint32_t &of_p = p[row / 2][ni / 2][ni % 2 * 2 + row % 2],
                     &of_ds = ds[row / 2][ni / 2][ni % 2 * 2 + row % 2];
-      // EXERCISE 11: Both elements of P o M in of_p, and of dS / s in of_ds.
+      // EXERCISE 11: Both elements of P o Z in of_p, and of dS / scale in of_ds.
       const float left = minus_delta.x * pP[0], right = minus_delta.y * pP[1];
       of_p = pack<T>(pP[0], pP[1]) & mask;
       of_ds =
@@ -318,14 +319,13 @@ __device__ __forceinline__ void dropped_operands(Operand<Tile>& p, Operand<Tile>
   }
 }
 
-/// The same with dropout: P^T o M and dS^T / s.
+/// The same with dropout: P^T o Z and dS^T / scale.
 ///
-/// With Z, which is 1 / (1 - p) for the elements of P that are kept and 0 for the rest, O = (P o Z) V. So
+/// Z is 1 for the elements of P that are kept, and 0 for the rest. With O = scale (P o Z) V,
 ///
-///   dV = (P o Z)^T dO    dP = (dO V^T) o Z    dS = P o (dP - D)
+///   dV = scale (P o Z)^T dO    dP = scale (dO V^T) o Z    dS = P o (dP - D)
 ///
-/// Z is a factor s = 1 / (1 - p) times a mask M of zeros and ones. dV, dK and dQ are summed without the
-/// factor, and multiplied by it at the end.
+/// dV, dK and dQ are summed without the factor `scale`, and multiplied by it at the end.
 template <class Tile>
 __device__ __forceinline__ void p_and_ds(Operand<Tile>& p, Operand<Tile>& ds,
                                          const BackwardBlock<Tile>& block, const QueryTile<Tile>& tile,

@@ -186,19 +186,7 @@ __device__ __forceinline__ void partial_step_in_turn(ch09::Consumer<Tile>& consu
   pack_p<Tile>(consumer.rP, consumer.rS);
 }
 
-/// The end of a query tile's rows, with a sink. The last P V is in flight: the correction goes into 1 / l
-/// instead of O.
-template <class Tile>
-__device__ __forceinline__ void join_and_finish_rows(ch09::Consumer<Tile>& consumer, float sink) {
-  float correction[2];
-#pragma unroll
-  for (int row = 0; row < 2; ++row)
-    correction[row] = join_sink(consumer.state.m[row], consumer.state.l[row], sink);
-  consumer.finish_rows();
-#pragma unroll
-  for (int row = 0; row < 2; ++row) consumer.inv_l[row] *= correction[row];
-}
-/// The same, with sinks or without. @tparam Sinks  NoSinks or WithSinks
+/// The end of a query tile's rows, with sinks or without. @tparam Sinks  NoSinks or WithSinks
 template <class Sinks, class Tile>
 __device__ __forceinline__ void finish_rows(ch09::Consumer<Tile>& consumer, float sink) {
   if constexpr (std::is_same_v<Sinks, WithSinks>) {

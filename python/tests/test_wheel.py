@@ -135,7 +135,7 @@ for call in (lambda: attention(x, x, x), lambda: use("05/register_tiled")):
 
     def test_what_is_missing(self):
         (self.bin / "nvcc").unlink()
-        self.refuses("there is no nvcc, .* after pip install --editable ./python$")
+        self.refuses("there is no nvcc, .* run pip install --editable ./python, .*simulator$")
         self.program("nvcc", "#!/bin/sh\n")
         self.program("cmake", "#!/bin/sh\necho broken; exit 1\n")
         self.refuses("the kernels could not be compiled")

@@ -56,6 +56,22 @@ class Atom(unittest.TestCase):
             self.assertIn(words, drawing)
 
 
+class Accumulator(unittest.TestCase):
+    def test_elements_are_where_the_program_stores_them(self):
+        text = source("first.cu")
+        row = re.search(r"const int query = (.+);", text)[1].replace("/", "//")
+        col = re.search(r"const int key = tile \* kTile \+ (.+);", text)[1].replace("/", "//")
+        places = set()
+        for warp in range(4):
+            for lane in range(32):
+                for i in range(32):
+                    place = hopper.element_of(warp, lane, i)
+                    names = {"warp": warp, "lane": lane, "i": i}
+                    self.assertEqual(place, (eval(row, names), eval(col, names)))
+                    places.add(place)
+        self.assertEqual(places, {(row, col) for row in range(64) for col in range(64)})
+
+
 class Rings(unittest.TestCase):
     def test_places_move_as_in_the_kernel(self):
         text = re.sub(r"\s+", " ", source("shared_tiles.cuh"))

@@ -180,6 +180,14 @@ class Code(InATree):
         text = self.fill('code: kernel.cuh kernel from "for (" to "twice"')
         self.assertTrue(text.endswith("  y[i] = twice(y[i]);\n}\n```"), text)
 
+    def test_a_whole_file(self):
+        text = self.fill("program: kernel.cuh")
+        self.assertTrue(text.startswith("```cpp\n/// @file\n#pragma once"), text)
+        self.assertTrue(text.endswith("}  // namespace fa\n```"), text)
+        self.assertIn("// EXERCISE 1", text)
+        self.assertNotIn("return kN", text)
+        self.refuse("program: gone.cu", "there is no gone.cu")
+
     def test_a_path_from_the_root(self):
         self.write("common/device/math.cuh", "inline int one() { return 1; }\n")
         self.assertIn("return 1", self.fill("code: common/device/math.cuh one"))
@@ -302,6 +310,14 @@ class Solutions(InATree):
                 self.assertEqual(err, f"chapters/01_x/README.md:9: {prints}\n")
         self.write("chapters/01_x/kernel.cuh", kernel + f"void f() {{\n{line}\n}}\n")
         self.assertEqual(self.run_main("--check"), (0, "", ""))  # it is no secret
+
+    def test_nor_does_another_page_of_it(self):
+        line = "  y[i] = kScale * first(x, 3);"
+        self.write("chapters/01_x/kernel.cuh", KERNEL.replace("  __syncwarp();", line))
+        self.write("chapters/01_x/later.md", f"# y\n\n```\n{line}\n```\n")
+        status, _, err = self.run_main("--check")
+        self.assertEqual(status, 1)
+        self.assertIn("chapters/01_x/later.md:4: prints the solution of exercise 2", err)
 
     def test_a_barrier_alone_gives_nothing_away(self):
         self.lesson.write_text("# x\n\n__syncwarp();\n")
@@ -637,6 +653,31 @@ class Summaries(InATree):
     def test_geometric_mean_and_worst_beside_a_peer(self):
         text = self.fill("results: gpu.json standing")
         self.assertIn("| 07 `final`, $d$ = 64 | FA2 | 1.00 | 0.50 at [1,2,16,64] | 2 |", text)
+
+    def test_each_variant_beside_the_one_that_it_changes(self):
+        data = self.read_results()
+        one = data["timings"][0] | {"plan": "p", "chapter": "09_y", "variant": "one", "tflops": 2.0}
+        timings = [one, one | {"seq": 16, "tflops": 8.0}, one | {"variant": "two", "tflops": 6.0}]
+        self.write("docs/results/gpu.json", json.dumps({"device": "H", "timings": timings}))
+        text = self.fill("results: gpu.json gains p 09_y 07/final")
+        self.assertIn("| TFLOP/s | what it changes | $d$ = 64: before | after | gain |", text)
+        self.assertIn("| 09 `one` | 07 `final` | - | 4 | - |\n| 09 `two` | 09 `one` | 4 | 6 | 1.50 |", text)
+        timings.append(one | {"chapter": "07_x", "variant": "final", "tflops": 1.0})
+        self.write("docs/results/gpu.json", json.dumps({"device": "H", "timings": timings}))
+        self.assertIn("| 07 `final` | 1 | 4 | 4.00 |", self.fill("results: gpu.json gains p 09_y 07/final"))
+        self.refuse("results: gpu.json gains q 09_y 07/final", "no timings of 09_y in the plan q")
+
+    def test_a_mean_over_head_dimensions(self):
+        data = self.read_results()
+        for name, ms in (("final", 1.0), ("FA2", 8.0)):
+            timing = next(t for t in data["timings"] if t["variant"] == name)
+            data["timings"].append(timing | {"head_dim": 128, "seq": 8, "median_ms": ms})
+        for timing in data["timings"]:
+            timing["variant"] = timing["variant"].replace("FA2", "cuDNN")
+        self.write("docs/results/gpu.json", json.dumps(data))
+        text = self.fill("results: gpu.json overall 07_x final cuDNN")
+        self.assertIn("| $d$ = 64 | 2 | 1.000 |\n| $d$ = 128 | 1 | 8.000 |\n| together | 3 | 2.000 |", text)
+        self.refuse("results: gpu.json overall 07_x gone cuDNN", "no timings of both gone and cuDNN")
 
     def test_sustained_runs_have_tables_of_their_own(self):
         self.refuse("results: gpu.json standing sustained", "no sustained runs")

@@ -3,6 +3,7 @@
 python3 -m tests.docs.test_masks BUILD_DIR: its bin/mask_kinds and bin/fragment_maps print it.
 """
 
+import itertools
 import sys
 import unittest
 from pathlib import Path
@@ -78,6 +79,15 @@ class Dropout(unittest.TestCase):
             for key in range(32):
                 place = query // 8 * 4 + key // 8
                 self.assertEqual(drawn.decisions()[query][key][1], place)
+
+    def test_bits_decide_as_numbers_do(self):
+        for largest in range(4):
+            for numbers in itertools.product(range(4), repeat=4):
+                kept = [int(number <= largest) for number in numbers]
+                self.assertEqual(drawn.compared(numbers, largest, 2)[-1], kept)
+        source = (CHAPTER.parents[1] / "common" / "device" / "dropout.cuh").read_text()
+        formula = "(~bits[bit] & most[bit]) | (~bits[bit] & smaller) | (most[bit] & smaller)"
+        self.assertIn(formula, source)
 
 
 if __name__ == "__main__":

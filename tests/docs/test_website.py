@@ -51,6 +51,16 @@ class FolderTest(unittest.TestCase):
 class PagesTest(FolderTest):
     LESSON = "chapters/01_a/README.md"
 
+    def test_further_pages_of_a_lesson(self):
+        self.write("chapters/01_a/reference.md", "# Reference\n\n## B\n")
+        self.write("chapters/01_a/later.md", "# Later\n")
+        text = self.page("# 01. A\n\n[b](reference.md#b)\n")
+        self.assertIn('href="chapter_01_a_reference.html#chapter_01_a_reference-b"', text)
+        self.assertIn("- @subpage chapter_01_a_later\n- @subpage chapter_01_a_reference\n", text)
+        names = [page.name for page in self.site.pages]
+        self.assertEqual(names[1:], ["chapter_01_a", "chapter_01_a_later", "chapter_01_a_reference"])
+        self.assertEqual(self.site.pages[-1].title, "Reference")
+
     def page(self, text: str) -> str:
         """Doxygen's input for a lesson."""
         self.write("README.md", "# Front\n\n## A `b` c\n")

@@ -122,6 +122,48 @@ def atom() -> str:
     return svg.render("Swizzled rows, and the descriptor of a tile")
 
 
+# --- accumulators ------------------------------------------------------------------------------------
+
+LANES, WARPS_OF_GROUP = 32, 4
+FOLLOWED = 5  # the lane that the drawing follows
+
+
+def element_of(warp: int, lane: int, i: int) -> tuple[int, int]:
+    """Row and column of D of element i of a lane."""
+    return 16 * warp + lane // 4 + 8 * (i // 2 % 2), 8 * (i // 4) + 2 * (lane % 4) + i % 2
+
+
+def accumulator() -> str:
+    """D of a warpgroup: which warp holds which rows, and which lane which elements of a warp's rows."""
+    svg, left, top, cell, high = Svg(), 62, 52, 26, 17
+    svg.text(0, 12, "D of a warpgroup: 64 x W", 12, bold=True)
+    svg.text(0, 29, "each warp holds 16 rows", 11)
+    tall = 16 * high / WARPS_OF_GROUP
+    for warp in range(WARPS_OF_GROUP):
+        y = top + warp * tall
+        svg.box(left, y, 120, tall, WARPS[warp], 0.85)
+        svg.text(left + 60, y + tall / 2 + 4, f"warp {warp}", 11, "middle", colour=ON_COLOUR)
+        first, _ = element_of(warp, 0, 0)
+        svg.text(left - 6, y + 14, f"row {first}", 10, "end")
+    right = left + 120 + 70
+    svg.text(right - 34, 12, "columns 0 to 15 of a warp's 16 rows", 12, bold=True)
+    svg.text(right - 34, 29, f"a number is a lane; {FOLLOWED}.i is element i of lane {FOLLOWED}", 11)
+    for col in range(16):
+        svg.text(right + (col + 0.5) * cell, top - 5, str(col), 10, "middle")
+    for row in range(16):
+        svg.text(right - 6, top + row * high + 13, str(row), 10, "end")
+    for lane in range(LANES):
+        for i in range(8):
+            row, col = element_of(0, lane, i)
+            mine = lane == FOLLOWED
+            x, y = right + col * cell, top + row * high
+            svg.box(x, y, cell, high, PRODUCT if mine else WARPS[0], 0.85 if mine else 0.12)
+            words = f"{lane}.{i}" if mine else str(lane)
+            svg.text(x + cell / 2, y + 13, words, 10, "middle", mine, ON_COLOUR * mine)
+    svg.text(right, top + 16 * high + 20, "The pattern repeats every 8 columns: i grows by 4.", 11)
+    return svg.render("Which warp and lane of a warpgroup hold which elements of D")
+
+
 # --- rings -----------------------------------------------------------------------------------------
 
 
@@ -406,15 +448,21 @@ TIMELINE_ROW = 20  # the height of a row of jobs
 
 
 def draw_jobs(
-    svg: Svg, jobs: list[Job], left: float, y: float, unit: float, look: Callable[[Job], tuple[str, float]]
+    svg: Svg,
+    jobs: list[Job],
+    left: float,
+    y: float,
+    unit: float,
+    look: Callable[[Job], tuple[str, float]],
+    least: float = 8,
 ) -> None:
-    """A row with a named box for each job; `look` gives its colour and shade."""
+    """A row with a named box for each job; `look` gives its colour and shade. @param least  size of names"""
     for job in jobs:
         x, width = left + job.begin * unit, (job.end - job.begin) * unit
         svg.box(x, y, width, TIMELINE_ROW - 3, *look(job))
         words = job.name if width > 30 else job.name.replace(" ", "")
         if width > 11:
-            size = 8 if width < 24 else 9.5
+            size = least if width < 24 else max(least, 9.5)
             svg.text(x + width / 2, y + 12.5, words, size, "middle")
 
 
@@ -437,7 +485,7 @@ def timeline() -> str:
         return PRODUCT, 0.14 if job.name.startswith("PV") else 0.4
 
     played = schedules(tiles)
-    unit = 560 / max(job.end for jobs in played.values() for job in jobs)
+    unit = 640 / max(job.end for jobs in played.values() for job in jobs)
     svg, y = Svg(), 0
     for name, jobs in played.items():
         total = max(job.end for job in jobs)
@@ -451,7 +499,7 @@ def timeline() -> str:
                 words = f"consumer {consumer}" if kind == "products" else "softmax"
                 svg.text(left - 8, y + 14, words, 11, "end")
                 own = [job for job in jobs if (job.consumer, job.unit) == (consumer, kind)]
-                draw_jobs(svg, own, left, y, unit, look)
+                draw_jobs(svg, own, left, y, unit, look, least=10)
                 y += TIMELINE_ROW
             y += 3
         draw_tensor_cores(svg, jobs, left, y, unit)
@@ -463,7 +511,7 @@ def timeline() -> str:
     ):
         svg.box(x, y - 9, 10, 10, colour, shade)
         svg.text(x + 16, y, words, 11)
-    svg.width = max(svg.width, left + 570)
+    svg.width = max(svg.width, left + 650)
     return svg.render("Products and softmax of two consumers over time")
 
 
@@ -542,6 +590,7 @@ def registers() -> str:
 
 DRAWINGS: dict[str, Callable[[], str]] = {
     "atom": atom,
+    "accumulator": accumulator,
     "full_empty": full_empty,
     "timeline": timeline,
     "registers": registers,

@@ -15,6 +15,8 @@ KIND and ARGUMENTS are one of
         a function, struct or array of FILE (in the lesson's folder, or else a path from the root), with the
         task of an exercise instead of its solution; or only the lines from the first that contains one TEXT
         to the next that contains the other. FILE may also be Python
+    program: FILE
+        a whole source file, with the tasks of exercises instead of their solutions
     exercises: FILE
         the exercises in FILE, with the hints from the exercises.toml next to it inside a fold
     solution: FILE N [from "TEXT"] [to "TEXT"]
@@ -54,6 +56,8 @@ KIND and ARGUMENTS are one of
         tools/profile/softmax_results.py writes. If there is no such file yet, the block says so
     results: FILE tflops|ms PLAN [CHAPTER] [sustained]
     results: FILE steps PLAN HEAD_DIM PEER [sustained]
+    results: FILE gains PLAN CHAPTER NN/FIRST
+    results: FILE overall CHAPTER VARIANT PEER
     results: FILE errors PLAN
     results: FILE choices
     results: FILE counters CHAPTER N
@@ -66,13 +70,16 @@ KIND and ARGUMENTS are one of
         of the simulator and of Nsight Compute for a chapter's variants on the N-th of its problems (`copies`:
         of what the copy engine brings, from a file of tools/profile/hopper_results.py), or for all variants
         on all problems; geometric means of the speed relative to each peer, for the last variants or for one
-        per chapter; or both passes together
+        per chapter; each variant beside the one that it changes (`gains`; FIRST is what the first one
+        changes); or both passes together
     results: FILE scaling
         time and memory against the length, from tools/bench/scaling.py
     results: FILE layouts forward|backward
         head dimensions and layouts in chapters 07 and 08, from tools/bench/layouts.py
-    results: FILE masks steps|blocks|masks|packed|dropout forward|backward
+    results: FILE masks steps|blocks|masks|packed|dropout forward|backward [HEAD_DIM SEQ]
         chapter 11 beside dense attention and FlexAttention, from tools/bench/masks.py
+    results: FILE+FILE.. mask_variants
+        the variants of chapter 11, each beside the one that it changes
     results: FILE large fp32|bf16|lengths|widths|backward
         chapter 12 beside PyTorch's kernels and standard attention, from tools/bench/large.py
     results: FILE ring times|links|sweep|changes|million
@@ -339,6 +346,11 @@ def make_code(tree: Tree, folder: Path, arguments: str) -> Made:
         return Made(fenced(text, "python" if python else "cpp"))
     except BlockError as error:
         raise BlockError(f"{file}: {error}") from None
+
+
+def make_program(tree: Tree, folder: Path, arguments: str) -> Made:
+    lines = find_source(tree, folder, arguments).read_text(encoding="utf-8").splitlines()
+    return Made(fenced("\n".join(regions.without_solutions(lines)), "cpp"))
 
 
 def escaped(text: str) -> str:
@@ -698,6 +710,8 @@ RESULTS = {
             measured.sustained(data) if sustained else data, plan, int(head_dim), peer
         )
     ),
+    r"gains (\w+) (\w+) (\d\d/\w+)": measured.gains,
+    r"overall (\w+) (\w+) (.+)": measured.overall,
     r"errors (\w+)": measured.errors,
     r"choices": measured.choices,
     r"scaling": measured.scaling,
@@ -707,7 +721,8 @@ RESULTS = {
     r"chapters": measured.chapters,
     r"soak": measured.soak,
     r"layouts (forward|backward)": measured.layouts,
-    r"masks (steps|blocks|masks|packed|dropout) (forward|backward)": measured.masks,
+    r"masks (steps|blocks|masks|packed|dropout) (forward|backward)(?: (\d+) (\d+))?": measured.masks,
+    r"mask_variants": measured.mask_variants,
     r"large (\w+)": measured.large,
     r"ring times": measured.ring_times,
     r"ring links": measured.ring_links,
@@ -737,7 +752,8 @@ def make_results(tree: Tree, folder: Path, arguments: str) -> Made:
             break
     else:
         raise BlockError(
-            "must be FILE and one of speed, sectors, tflops, ms, steps, errors, choices, counters, copies, "
+            "must be FILE and one of speed, sectors, tflops, ms, steps, gains, overall, errors, choices, "
+            "counters, copies, "
             "scaling,"
             " agreement, standing, chapters, passes, soak, layouts, masks, large, ring, decoding, sanitizer, "
             "hazards, "
@@ -809,6 +825,7 @@ def make_views(tree: Tree, folder: Path, arguments: str) -> Made:
 
 MAKERS = {
     "code": make_code,
+    "program": make_program,
     "exercises": make_exercises,
     "solution": make_solution,
     "open": make_open,
@@ -919,7 +936,7 @@ def given_away(path: Path, lines: list[str]) -> list[tuple[int, str]]:
     A line counts if it has 12 characters or more, without white space and comments, and occurs nowhere else
     in the files with exercises. A barrier alone, such as __syncwarp(), does not count.
     """
-    if path.name != "README.md" or not (path.parent / sheet.NAME).is_file():
+    if not (path.parent / sheet.NAME).is_file():
         return []
     chapter = sheet.Sheet(path.parent, path.parent.name)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .drawings import GREY, WARPS, Svg
+from .drawings import GREY, ON_COLOUR, WARPS, Svg
 from .fragment_maps import element_of, printed
 from .fragments import HIGH, MINE, WIDE, _cells, _numbers
 
@@ -86,12 +86,12 @@ def tile_kinds() -> str:
         svg.text(x, y + side + 31, f"{partial} partial, {full} full", 11)
     y = 22 + 2 * (side + 62) + 6
     for x, kind, text in (
-        (0, FULL, "full: no score is asked"),
-        (170, PARTIAL, "partial: what is seen is darker"),
+        (0, FULL, "full: the mask is not evaluated"),
+        (200, PARTIAL, "partial: what is seen is darker"),
     ):
         svg.box(x, y - 9, 10, 10, COLOURS[kind], 0.6)
         svg.text(x + 15, y, text, 11)
-    svg.text(392, y, "no colour: empty, not visited", 11)
+    svg.text(420, y, "no colour: empty, not visited", 11)
     svg.text(
         0,
         y + 17,
@@ -120,16 +120,16 @@ def _list(svg, y, title, kinds):
     svg.text(0, y, title, 12, bold=True)
     for tile, kind in enumerate(kinds):
         colour = COLOURS.get(kind, "none")
-        svg.box(tile * side, y + 10, side, side, colour, 0.5)
-        svg.text((tile + 0.5) * side, y + 23, str(tile), 9.5, "middle")
+        svg.box(tile * side, y + 10, side, side, colour)
+        svg.text((tile + 0.5) * side, y + 23, str(tile), 10, "middle", colour=ON_COLOUR * (kind != EMPTY))
     partial, full = in_lists(kinds)
     svg.text(0, y + 54, f"counts: {len(partial)}, {len(full)}", 11)
     svg.text(90, y + 54, "tiles:", 11)
     left, gap = 130, len(kinds) - len(partial) - len(full)
     cells = [(t, PARTIAL) for t in partial] + [("", EMPTY)] * gap
     for place, (tile, kind) in enumerate(cells + [(t, FULL) for t in full]):
-        svg.box(left + place * side, y + 41, side, side, COLOURS.get(kind, "none"), 0.5)
-        svg.text(left + (place + 0.5) * side, y + 54, str(tile), 9.5, "middle")
+        svg.box(left + place * side, y + 41, side, side, COLOURS.get(kind, "none"))
+        svg.text(left + (place + 0.5) * side, y + 54, str(tile), 10, "middle", colour=ON_COLOUR)
 
 
 def tile_lists() -> str:
@@ -140,7 +140,7 @@ def tile_lists() -> str:
     _list(svg, 104, f"key tile {KEY_TILE}: its query tiles", column)
     y = 188
     for x, kind, text in ((0, PARTIAL, "partial"), (80, FULL, "full")):
-        svg.box(x, y - 9, 10, 10, COLOURS[kind], 0.5)
+        svg.box(x, y - 9, 10, 10, COLOURS[kind])
         svg.text(x + 15, y, text, 11)
     svg.text(150, y, "no colour: empty, or not written", 11)
     return svg.render("The lists of a query tile and of a key tile")
@@ -219,8 +219,72 @@ def philox_calls() -> str:
     return svg.render("Which call of Philox decides which elements")
 
 
+NUMBERS, LARGEST = (2, 0, 3, 1), 2  # of four elements, and the largest that is kept: both have two bits
+
+
+def sliced(numbers: tuple[int, ...], bit: int) -> list[int]:
+    """A bit of all numbers, as one word has it."""
+    return [number >> bit & 1 for number in numbers]
+
+
+def compared(numbers: tuple[int, ...], largest: int, bits: int) -> list[list[int]]:
+    """What Dropout::keeps() has in `smaller`: at first, and after each bit, the lowest first."""
+    steps = [[1] * len(numbers)]
+    for bit in range(bits):
+        most = largest >> bit & 1
+        steps.append(
+            [
+                (1 - own & most) | (1 - own & before) | (most & before)
+                for own, before in zip(sliced(numbers, bit), steps[-1], strict=True)
+            ]
+        )
+    return steps
+
+
+def bit_slices() -> str:
+    """Four elements whose numbers have two bits: how words of bits decide which of them are kept."""
+    svg, side, left = Svg(), 24, 118
+
+    def word(y, name, bits, colour, note=""):
+        svg.text(left - 8, y + 16, name, 12, "end")
+        for place, bit in enumerate(bits):
+            svg.box(left + place * side, y, side, side, colour)
+            svg.text(left + (place + 0.5) * side, y + 16, str(bit), 12, "middle", colour=ON_COLOUR)
+        svg.text(left + len(bits) * side + 14, y + 16, note, 11)
+
+    svg.text(0, 12, "What a call of Philox draws, and what is kept", 12, bold=True)
+    for place in range(len(NUMBERS)):
+        svg.text(left + (place + 0.5) * side, 32, str(place), 11, "middle")
+    svg.text(left - 8, 32, "element", 11, "end")
+    word(38, "number", NUMBERS, WARPS[2], f"kept: at most {LARGEST}, so 3 of 4 on average")
+    word(72, "bits[0]", sliced(NUMBERS, 0), WARPS[1], "bit 0 of all four numbers, in one word")
+    word(72 + side, "bits[1]", sliced(NUMBERS, 1), WARPS[1], "bit 1 of all four")
+    y = 72 + 2 * side + 30
+    svg.text(0, y, "One instruction per bit, for all elements at once", 12, bold=True)
+    first, *after = compared(NUMBERS, LARGEST, 2)
+    y += 10
+    word(y, "smaller", first, WARPS[0], "at first: equal, which counts as kept")
+    for bit, smaller in enumerate(after):
+        y += side + 14
+        most = [LARGEST >> bit & 1] * len(NUMBERS)
+        word(y, f"bits[{bit}]", sliced(NUMBERS, bit), WARPS[1])
+        why = f"{LARGEST} has a {most[0]} here: "
+        why += "a number with a 0 is smaller" if most[0] else "a number with a 1 is larger"
+        word(y + side, f"most[{bit}]", most, WARPS[3], why)
+        end = (
+            "kept: the highest bit has the last word"
+            if bit + 1 == len(after)
+            else "where the bits are equal: as before"
+        )
+        word(y + 2 * side, "smaller", smaller, WARPS[0], end)
+        y += 2 * side
+    svg.width = 480
+    return svg.render("Which of four elements are kept, decided bit by bit")
+
+
 DRAWINGS: dict[str, Callable[[], str]] = {
     "tile_kinds": tile_kinds,
     "tile_lists": tile_lists,
     "philox_calls": philox_calls,
+    "bit_slices": bit_slices,
 }

@@ -16,9 +16,9 @@ class NoSuchMeasurement(Exception):
     """The file lacks a measurement; the text says which."""
 
 
-def table(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table, the first column aligned left, the others right."""
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+def table(header: list[str], rows: list[list[str]], left: int = 1) -> str:
+    """A Markdown table. @param left  how many columns are aligned left; the others are aligned right"""
+    lines = [header, ["---"] * left + ["---:"] * (len(header) - left), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
@@ -168,6 +168,38 @@ def steps(data: dict, plan: str, head_dim: int, peer: str) -> str:
         rows.append([kernel, *cells, f"{math.prod(ratios) ** (1 / len(ratios)):.2f}"])
     corner = f"TFLOP/s (of {peer})"
     return on_device(data, [corner, *shapes, "geometric mean"], rows)
+
+
+def gains(data: dict, plan: str, chapter: str, first: str) -> str:
+    """The variants of a chapter, each beside the one before it, which it changes: TFLOP/s for each head
+    dimension of a plan, as geometric means of its problems, and what the variant gains.
+
+    @param first  NN/variant: what the first variant changes; "-" where the plan has no timing of it
+    """
+    speeds: dict[tuple[str, int], list[float]] = {}
+    own = []
+    for timing in data["timings"]:
+        if timing.get("plan") == plan and timing["chapter"]:
+            kernel = f"{timing['chapter'][:2]} `{timing['variant']}`"
+            speeds.setdefault((kernel, timing["head_dim"]), []).append(timing["tflops"])
+            own += [kernel] * (timing["chapter"] == chapter)
+    if not own:
+        raise NoSuchMeasurement(f"it has no timings of {chapter} in the plan {plan}")
+    mean = {place: statistics.geometric_mean(each) for place, each in speeds.items()}
+    before = "{} `{}`".format(*first.split("/"))
+    head_dims = sorted({head_dim for _, head_dim in mean})
+    rows = []
+    for kernel in dict.fromkeys(own):
+        row = [kernel, before]
+        for head_dim in head_dims:
+            old, new = mean.get((before, head_dim)), mean[kernel, head_dim]
+            row += [f"{old:.0f}" if old else "-", f"{new:.0f}", f"{new / old:.2f}" if old else "-"]
+        rows.append(row)
+        before = kernel
+    header = ["TFLOP/s", "what it changes"]
+    for head_dim in head_dims:
+        header += [f"$d$ = {head_dim}: before", "after", "gain"]
+    return on_device(data, header, rows)
 
 
 def errors(data: dict, plan: str) -> str:
@@ -458,19 +490,39 @@ IN_BF16 = ("flash (FA2)", "cuDNN")  # compared in bf16 rather than in fp32
 MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward", "11_masks", "12_large_heads", "13_ring", "14_decoding")
 
 
-def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
-    """Geometric mean over all problems that a variant and a peer ran in the precision of the comparison."""
+def _means(data: dict, folder: str, variant: str, peer: str) -> list[tuple[int, int, float]]:
+    """For each head dimension: how many problems a variant and a peer ran in the precision of the comparison,
+    and the geometric mean of the variant's speed relative to the peer's.
+    """
     dtype = "bf16" if peer in IN_BF16 else "fp32"
     grid = [t for t in data["timings"] if t.get("dtype", "fp32") == dtype]
-    means = [
-        (found["points"], found["mean"])
+    return [
+        (found["head_dim"], found["points"], found["mean"])
         for found in summary.compare(grid)
         if (found["chapter"], found["variant"], found["peer"]) == (folder, variant, peer)
     ]
+
+
+def _mean_of(means: list[tuple[int, int, float]]) -> float:
+    """The geometric mean over all problems."""
+    logarithm = sum(points * math.log(mean) for _, points, mean in means)
+    return math.exp(logarithm / sum(points for _, points, _ in means))
+
+
+def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
+    """Geometric mean over all problems that a variant and a peer ran in the precision of the comparison."""
+    means = _means(data, folder, variant, peer)
+    return _mean_of(means) if means else None
+
+
+def overall(data: dict, folder: str, variant: str, peer: str) -> str:
+    """What the speed in the table of `chapters` is the mean of."""
+    means = sorted(_means(data, folder, variant, peer))
     if not means:
-        return None
-    logarithm = sum(points * math.log(mean) for points, mean in means)
-    return math.exp(logarithm / sum(points for points, _ in means))
+        raise NoSuchMeasurement(f"it has no timings of both {variant} and {peer}")
+    rows = [[f"$d$ = {head_dim}", str(points), f"{mean:.3f}"] for head_dim, points, mean in means]
+    rows.append(["together", str(sum(points for _, points, _ in means)), f"{_mean_of(means):.3f}"])
+    return on_device(data, [f"{folder[:2]} `{variant}`, speed of {peer}", "problems", "geometric mean"], rows)
 
 
 def chapters(*files: dict) -> str:
@@ -567,10 +619,15 @@ def layouts(data: dict, which: str) -> str:
     )
 
 
-def masks(data: dict, group: str, which: str) -> str:
+def masks(data: dict, group: str, which: str, head_dim: str | None = None, seq: str | None = None) -> str:
     """Chapter 11's kernels and their peers: milliseconds, with the ratio to the dense kernel or, where there
-    is none, to the first one; for packed and padded sequences, millions of tokens per second."""
+    is none, to the first one; for packed and padded sequences, millions of tokens per second.
+
+    @param head_dim, seq  of the only problems to show; None: of all
+    """
     cases = [row for row in data["rows"] if (row["group"], row["pass"]) == (group, which)]
+    if head_dim:
+        cases = [row for row in cases if (str(row["head_dim"]), str(row["seq"])) == (head_dim, seq)]
     if not cases:
         raise NoSuchMeasurement(f"has no {group} {which}")
     cases.sort(key=lambda row: row["head_dim"])
@@ -591,6 +648,70 @@ def masks(data: dict, group: str, which: str) -> str:
     unit = "million tokens/s" if group == "packed" else "ms"
     first = {"blocks": "blocks that exist", "dropout": "p"}.get(group, "mask")
     return on_device(data, [f"{first}; {unit}", "problem", *kernels], rows)
+
+
+# The variants of chapter 11: name, the variant that it changes, what it changes, and on which problem of
+# tools/bench/masks.py the two are compared: group, mask and pass.
+MASK_VARIANTS = (
+    (
+        "masked_everywhere",
+        "07's final",
+        "evaluates the masks for every score",
+        ("steps", "causal", "forward"),
+    ),
+    ("skip_empty", "masked_everywhere", "does not visit empty tiles", ("steps", "causal", "forward")),
+    ("three_kinds", "skip_empty", "evaluates no mask in full tiles", ("steps", "causal", "forward")),
+    (
+        "compressed",
+        "three_kinds",
+        "takes its tiles from a list, longest lists first",
+        ("steps", "causal", "forward"),
+    ),
+    ("block_sparse", "compressed", "has no loop for partial tiles", ("blocks", "0.125", "forward")),
+    ("deterministic", "compressed", "adds to no gradient atomically", ("blocks", "0.125", "backward")),
+    ("hopper", "compressed", "has the kernels of chapters 09 and 10", ("masks", "causal", "forward")),
+    ("dropout", "compressed", "drops elements of P", ("dropout", "0.1", "forward")),
+    ("scores", "compressed", "changes scores: softcap, ALiBi", None),
+)
+
+
+def mask_variants(dense: dict, *files: dict) -> str:
+    """What each variant of chapter 11 changes, and its time beside that of the variant it changes, for
+    [4,16,4096,128].
+
+    @param dense  a file of attention_results.py with chapter 07's final
+    @param files  of tools/bench/masks.py
+    """
+    size = {"batch": 4, "heads": 16, "seq": 4096, "head_dim": 128}
+    kernel = {"chapter": "07_multi_stage", "variant": "final", "causal": True, "backward": False}
+    found = [t for t in dense["timings"] if (size | kernel).items() <= t.items()]
+    if not found:
+        raise NoSuchMeasurement("has no time of chapter 07's final for [4,16,4096,128], causal")
+    rows = []
+    for name, before, changes, where in MASK_VARIANTS:
+        cells = ["not measured", "-", "-", "-"]
+        if where:
+            of = dict(zip(("group", "mask", "pass"), where, strict=True)) | size
+            data, row = next((f, r) for f in files for r in f["rows"] if of.items() <= r.items())
+            ms = row["ms"] | (
+                {"07's final": found[0]["median_ms"]} if data["device"] == dense["device"] else {}
+            )
+            mask = {"blocks": f"{where[1]} of blocks", "dropout": "none"}.get(where[0], where[1])
+            of_problem = f"{mask}, {where[2]}, {data['device'].split()[1]}"
+            ratio = ms[name] / ms[before]
+            cells = [of_problem, f"{ms[before]:.3f}", f"{ms[name]:.3f}", f"{ratio:.2f}"]
+        shown = before if " " in before else f"`{before}`"
+        rows.append([f"`{name}`", shown, changes, *cells])
+    header = [
+        "variant",
+        "changes",
+        "what it does differently",
+        "mask, pass, GPU",
+        "before, ms",
+        "ms",
+        "ratio",
+    ]
+    return table(header, rows, left=4)
 
 
 TOO_WIDE_FOR_PAPER = {"widths": ("12 spilled", "unfused"), "lengths": ("unfused",)}

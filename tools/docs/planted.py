@@ -87,7 +87,7 @@ MISTAKES = {
 
 def quoted() -> list[str]:
     """The mistakes whose reports a lesson quotes."""
-    pages = (path.read_text() for path in sorted(ROOT.glob("chapters/*/README.md")))
+    pages = (path.read_text() for path in sorted(ROOT.glob("chapters/*/*.md")))
     names = re.findall(r"<!-- planted: (\w+)", "\n".join(pages))
     return [name for name in MISTAKES if name in names]
 

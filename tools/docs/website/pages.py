@@ -109,13 +109,19 @@ def find_pages(root: Path) -> list[Page]:
     """The pages of the tree, in order, without those whose file does not exist yet."""
     lessons = sorted(root.glob("chapters/[0-9][0-9]_*/README.md"))
     names = {root / file: name for file, name in PAGES_BEFORE.items()}
-    names |= {path: f"chapter_{path.parent.name}" for path in lessons}
+    further = {}  # a lesson's other pages, and the lesson
+    for path in lessons:
+        names[path] = f"chapter_{path.parent.name}"
+        for other in sorted(path.parent.glob("*.md")):
+            if other != path:
+                names[other] = f"{names[path]}_{other.stem}"
+                further[other] = names[path]
     names |= {root / file: name for file, name in PAGES_AFTER.items()}
     pages = []
     for path, name in names.items():
         if not path.is_file():
             continue
-        pages.append(Page(path, name))
+        pages.append(Page(path, name, further.get(path, "")))
         if name == "notebooks":
             files = sorted(path.parent.glob("[0-9][0-9]_*.ipynb"))
             pages += [Page(file, f"notebook_{file.stem}", name) for file in files]
@@ -123,7 +129,7 @@ def find_pages(root: Path) -> list[Page]:
         _read(root, page)
         if not page.title:
             raise PageError(f"{page.path.relative_to(root)}: does not begin with a heading")
-        if page.under:
+        if page.path.suffix == ".ipynb":
             page.title = f"Notebook {page.title}"
     return pages
 
