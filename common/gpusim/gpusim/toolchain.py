@@ -24,6 +24,7 @@ def load(path: Path | None = None) -> Toolchain:
     """The toolchain of a build. @param path  default: $GPUSIM_TOOLCHAIN, or the one next to this package"""
     path = path or Path(os.environ.get("GPUSIM_TOOLCHAIN") or Path(__file__).with_name("toolchain.json"))
     try:
-        return Toolchain(**json.loads(path.read_text(encoding="utf-8")))
+        text = path.read_text(encoding="utf-8").replace("${here}", str(path.parent))  # in a wheel
+        return Toolchain(**json.loads(text))
     except (OSError, ValueError, TypeError) as error:
         raise SimError(f"gpusim is not built: {path} cannot be read ({error})") from error

@@ -1,0 +1,67 @@
+"""The wheel of the simulator, installed outside of this tree: wheel_test.py.
+
+Compiles the simulator once more, and runs a program with a race with nothing but the wheel and g++. Skipped where
+this Python has no pip, venv or setuptools.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+GPUSIM = ROOT / "common" / "gpusim"
+NEEDED = ("pip", "venv", "ensurepip", "setuptools", "wheel")
+RACE = """
+__global__ void sum(const float* x, float* y) {
+  __shared__ float s[64];
+  s[threadIdx.x] = x[threadIdx.x];
+  if (threadIdx.x == 0) y[0] = s[63];
+}
+int main() {
+  float *x, *y;
+  cudaMalloc(&x, 256);
+  cudaMalloc(&y, 4);
+  cudaMemset(x, 0, 256);
+  sum<<<1, 64>>>(x, y);
+  return cudaDeviceSynchronize();
+}
+"""
+
+
+@unittest.skipIf(any(importlib.util.find_spec(name) is None for name in NEEDED), f"needs {', '.join(NEEDED)}")
+class Wheel(unittest.TestCase):
+    def test_a_program_with_nothing_but_the_wheel(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+
+            def call(*words: object, status: int = 0) -> str:
+                done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+                self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+                return done.stdout
+
+            pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+            call(*pip, "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", folder, GPUSIM)
+            (wheel,) = folder.glob("gpusim-*.whl")
+            call(sys.executable, "-m", "venv", folder / "env")
+            call(folder / "env" / "bin" / "python", "-m", "pip", "install", "-q", "--no-index", wheel)
+            (folder / "race.cu").write_text(RACE)
+            said = call(
+                "env",
+                "-i",
+                "PATH=/usr/bin:/bin",
+                folder / "env" / "bin" / "gpusim",
+                "run",
+                "race.cu",
+                status=1,
+            )
+            self.assertIn("Race reported between Write access by thread (63,0,0) at race.cu:4", said)
+            self.assertRegex(said, r"x +256 ")
+
+
+if __name__ == "__main__":
+    unittest.main()
