@@ -177,8 +177,8 @@ void BlockRunner::read_outside(Space space, std::uintptr_t address, std::size_t 
   if (++current_->reads_outside > kMost) stop();
 }
 
-/// Whether an address out of bounds may come from a value that the thread has read out of bounds: ones make -1
-/// of an index, or a very large one.
+/// Whether an address out of bounds may come from a value that the thread has read out of bounds: ones make
+/// -1 of an index, or a very large one.
 bool BlockRunner::may_follow(Space space, std::uintptr_t address) const {
   if (current_->reads_outside == 0) return false;
   if (space != Space::kGlobal || !arena_.contains(address)) return space == Space::kGlobal;

@@ -100,11 +100,12 @@ std::string describe_race_of_operations(const FindingKey& key, const Example& e,
     return std::string(verb(kind)) + " access by " +
            (routine.empty() ? "a kernel at " + line_of(pc).text : routine + "()");
   };
-  const std::string first = "Race reported between " + side(key.rival_access, key.rival_pc, e.rival_routine) + " and ";
+  const std::string first =
+      "Race reported between " + side(key.rival_access, key.rival_pc, e.rival_routine) + " and ";
   if (e.on_host) {
-    return first + verb(key.access) + " access by the host at " + line_of(key.pc).text + "\n    managed memory, " + e.place +
-           ": the host does not wait for the " + (e.rival_routine.empty() ? "kernel" : "copy") +
-           ": no cudaDeviceSynchronize() between the two";
+    return first + verb(key.access) + " access by the host at " + line_of(key.pc).text +
+           "\n    managed memory, " + e.place + ": the host does not wait for the " +
+           (e.rival_routine.empty() ? "kernel" : "copy") + ": no cudaDeviceSynchronize() between the two";
   }
   return first + side(key.access, key.pc, e.routine) + "\n    global memory, " + e.place +
          (reason.empty() ? ": they are in two streams, and neither waits for an event of the other"
@@ -194,9 +195,9 @@ std::string describe_one(const FindingKey& key, const Example& e, const LineOf& 
       if (key.rule == kBetweenBlocks) return "Note: " + describe_race(key, e, line_of, extra);
       out << "Note: lanes of a warp store different values together at " << line << ": threads "
           << triple(e.block_dim.at(std::uint64_t(e.thread))) << " and "
-          << triple(e.block_dim.at(std::uint64_t(e.rival_thread))) << " in block " << triple(e.grid.at(e.block))
-          << "\n    " << (key.space == Space::kGlobal ? "global" : "shared") << " memory, " << e.place << e.note
-          << ": one of the values stays, and CUDA does not say which";
+          << triple(e.block_dim.at(std::uint64_t(e.rival_thread))) << " in block "
+          << triple(e.grid.at(e.block)) << "\n    " << (key.space == Space::kGlobal ? "global" : "shared")
+          << " memory, " << e.place << e.note << ": one of the values stays, and CUDA does not say which";
       break;
     case DefectKind::kMisuse: out << "Misuse at " << line << who << "\n    " << extra; break;
   }

@@ -45,7 +45,9 @@ void unpin(const void* pointer) { pinned().erase(reinterpret_cast<std::uintptr_t
 
 bool is_pinned(std::uintptr_t address, std::size_t bytes) { return contain(pinned(), address, bytes); }
 
-void manage(void* pointer, std::size_t bytes) { managed()[reinterpret_cast<std::uintptr_t>(pointer)] = bytes; }
+void manage(void* pointer, std::size_t bytes) {
+  managed()[reinterpret_cast<std::uintptr_t>(pointer)] = bytes;
+}
 void unmanage(const void* pointer) { managed().erase(reinterpret_cast<std::uintptr_t>(pointer)); }
 bool is_managed(std::uintptr_t address) { return contain(managed(), address, 1); }
 

@@ -140,7 +140,8 @@ void Streams::use_on_host(std::uintptr_t offset, AccessKind kind, const void* pc
     return operation.stream < host_.size() && operation.time <= host_[operation.stream];
   };
   const std::uint64_t writer = writers_[offset / 4].load(std::memory_order_relaxed);
-  const std::uint64_t reader = kind == AccessKind::kRead ? 0 : readers_[offset / 4].load(std::memory_order_relaxed);
+  const std::uint64_t reader =
+      kind == AccessKind::kRead ? 0 : readers_[offset / 4].load(std::memory_order_relaxed);
   for (const std::uint64_t other : {writer, reader}) {
     if (other == 0 || waited(other)) continue;
     const Arena& arena = Arena::instance();
