@@ -44,9 +44,7 @@ function(gpusim_kernels target)
   cmake_parse_arguments(arg "PLAIN" "" "SOURCES;DYNAMIC_SHARED" ${ARGN})
   gpusim_kernel_options(options)
   if(NOT arg_PLAIN AND NOT arg_DYNAMIC_SHARED)
-    # What nvcc defines, also for precompiled headers, which g++ does not use with other macros.
-    list(APPEND options -DGPUSIM_CUDA_ARCH=${GPUSIM_CUDA_ARCH} -D__CUDACC__ -D__NVCC__ -D__CUDACC_VER_MAJOR__=12
-      -D__CUDACC_VER_MINOR__=8 -D__CUDACC_VER_BUILD__=0)
+    list(APPEND options -DGPUSIM_CUDA_ARCH=${GPUSIM_CUDA_ARCH})
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       list(APPEND options -fconcepts)  # the simulator's headers need them, also in C++17
     endif()
