@@ -16,7 +16,7 @@ function(gpusim_kernel_options variable)
   else()
     list(APPEND options -fsanitize=array-bounds -fsanitize-recover=array-bounds
       $<IF:${debug},-O0,-O1> -fno-vectorize -fno-slp-vectorize -Werror=vla
-      "SHELL:-mllvm -tsan-distinguish-volatile=1")
+      -mllvm -tsan-distinguish-volatile=1)
   endif()
   set(${variable} ${options} PARENT_SCOPE)
 endfunction()

@@ -278,12 +278,11 @@ TEST(GlobalRaces, InsideAndBetweenBlocksAtOnce) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   const auto total = Buffer<int>::zeros("total", 1);
   const int line = line_of("all add");
-  // In a warp, all lanes read, then each writes: 31 conflict with an earlier write, 32 with a read by another
-  // lane.
+  // In a warp, all lanes read, then all write: each in conflict with a read by another lane.
   const gpusim::Report one = run({1, 32}, all_threads_add, total.get());
-  EXPECT_EQ(told(one), (Defects{{DefectKind::kRace, {line, line}, 63}}));
+  EXPECT_EQ(told(one), (Defects{{DefectKind::kRace, {line, line}, 32}}));
   const gpusim::Report five = run({5, 32}, all_threads_add, total.get());
-  EXPECT_EQ(told(five), (Defects{{DefectKind::kRace, {line, line}, 5 * 63 + 2}}));
+  EXPECT_EQ(told(five), (Defects{{DefectKind::kRace, {line, line}, 5 * 32 + 2}}));
 }
 
 // ---- many launches, many blocks ---------------------------------------------------------------------------

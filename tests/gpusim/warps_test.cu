@@ -448,5 +448,54 @@ TEST(Shapes, StacksAreTheThreadsOwn) {
   EXPECT_EQ(out.host()[63], 64);
 }
 
+// ---- __activemask() ---------------------------------------------------------------------------------------
+
+__global__ void masks_of_branches(unsigned* masks) {
+  if (threadIdx.x < 8) {
+    masks[threadIdx.x] = __activemask();
+  } else if (threadIdx.x % 2 != 0) {
+    masks[threadIdx.x] = __activemask();
+  } else {
+    for (unsigned i = 0; i < threadIdx.x; ++i) masks[threadIdx.x] = __activemask();
+  }
+}
+
+TEST(ActiveMask, HasTheLanesThatAreThere) {
+  const Buffer<unsigned> masks("masks", 32);
+  ASSERT_TRUE(is_clean(run({1, 32}, masks_of_branches, masks.get())));
+  const std::vector<unsigned> host = masks.host();
+  EXPECT_EQ(host[3], 0xffu);
+  EXPECT_EQ(host[9], 0xaaaaaa00u);
+  EXPECT_EQ(host[30], 0x40000000u) << "in its last iteration, all others have left the loop";
+}
+
+/// One atomic operation for all lanes that have found something.
+__global__ void filter(const int* in, int count, int* out, int* counter) {
+  for (int i = int(blockIdx.x * blockDim.x + threadIdx.x); i < count; i += int(gridDim.x * blockDim.x)) {
+    if (in[i] <= 3) continue;
+    const unsigned there = __activemask();
+    const int lane = int(threadIdx.x % 32), leader = __ffs(int(there)) - 1;
+    int base = 0;
+    if (lane == leader) base = atomicAdd(counter, __popc(there));
+    base = __shfl_sync(there, base, leader);
+    out[base + __popc(there & ((1u << lane) - 1))] = in[i];
+  }
+}
+
+TEST(ActiveMask, AtomicOperationsForAWarp) {
+  std::vector<int> values(1000);
+  int expected = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = int(i * 7 % 10);
+    expected += values[i] > 3;
+  }
+  const Buffer<int> in("in", values), out("out", values.size());
+  for (const unsigned blocks : {2u, 8u}) {
+    const auto counter = Buffer<int>::zeros("counter", 1);
+    ASSERT_TRUE(is_clean(run({blocks, 128}, filter, in.get(), 1000, out.get(), counter.get())));
+    EXPECT_EQ(counter.host()[0], expected);
+  }
+}
+
 }  // namespace
 }  // namespace gpusim_test

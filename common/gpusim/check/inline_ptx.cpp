@@ -890,7 +890,7 @@ class Translator {
     if (count == 1) {
       if (t.bits >= 32 && (has(p, "relaxed") || has(p, "acquire")) && !has(p, "cta")) {
         const Type bits = *type_of("b" + std::to_string(t.bits));
-        return out(to, kScope + "atomic(" + kScope + "Sem::" + (has(p, "acquire") ? "kOrdered" : "kRelaxed") +
+        return out(to, kScope + "atomic(" + sem(p) +
                            ", " + at + ", " + cpp(bits) + "(0), " + kScope + "OpKeep{})");
       }
       return out(to, kScope + "load<" + cpp(t) + ", 1>(" + at + ").x[0]");
@@ -909,8 +909,7 @@ class Translator {
     if (from.kind != Operand::Kind::kVector && t.bits >= 32 && (has(p, "relaxed") || has(p, "release")) &&
         !has(p, "cta")) {
       const Type bits = *type_of("b" + std::to_string(t.bits));
-      return "static_cast<void>(" + kScope + "atomic(" + kScope +
-             "Sem::" + (has(p, "release") ? "kOrdered" : "kRelaxed") + ", " + at + ", " + in(from, bits) +
+      return "static_cast<void>(" + kScope + "atomic(" + sem(p) + ", " + at + ", " + in(from, bits) +
              ", " + kScope + "OpExch{})); ";
     }
     const Operands one{from};
@@ -964,7 +963,7 @@ class Translator {
     }
     for (const auto& [word, function] : kOps) {
       if (!has(p, word)) continue;
-      return result(kScope + "atomic(" + kScope + "Sem::" + (is_ordered ? "kOrdered" : "kRelaxed") + ", " +
+      return result(kScope + "atomic(" + sem(p) + ", " +
                     at + ", " + in(value, t) + ", " + kScope + function + "{})");
     }
     throw Error("the PTX instruction " + name + " is not simulated");

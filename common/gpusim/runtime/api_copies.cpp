@@ -47,6 +47,7 @@ struct Fill {
 };
 
 cudaError_t fill(const Fill& f, cudaStream_t stream, const char* routine) {
+  const gpusim::OneHostThread turn;
   if (f.bytes == 0 || f.rows == 0 || f.slices == 0) return cudaSuccess;
   if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
   if (f.rows > 1 && f.pitch < f.bytes) return result(cudaErrorInvalidPitchValue);
@@ -93,6 +94,7 @@ void copy_checked(void* to, const void* from, std::size_t bytes) {
 }
 
 cudaError_t copy(const Copy& c, cudaStream_t stream, const char* routine, bool waits) {
+  const gpusim::OneHostThread turn;
   if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
   if (c.rows > 1 && (c.to_pitch < c.bytes || c.from_pitch < c.bytes)) return result(cudaErrorInvalidPitchValue);
   if (waits && is_any_capturing()) return result(cudaErrorStreamCaptureImplicit);

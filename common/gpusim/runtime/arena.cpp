@@ -122,6 +122,7 @@ void Arena::give_range(std::uintptr_t begin, std::size_t length) {
 }
 
 void* Arena::allocate(std::size_t bytes) {
+  const OneHostThread turn;
   if (bytes == 0 || bytes > capacity_ - used_) return nullptr;
   // An unowned page after every allocation, so that running past the end never reaches the next one.
   const std::size_t length = round_up(bytes, std::size_t(1) << kPageBits) + (std::size_t(1) << kPageBits);
@@ -137,6 +138,7 @@ void* Arena::allocate(std::size_t bytes) {
 }
 
 bool Arena::release(void* pointer) {
+  const OneHostThread turn;
   const auto begin = reinterpret_cast<std::uintptr_t>(pointer);
   if (!contains(begin)) return false;
   const std::uint32_t id = page_owner_[(begin - base_) >> kPageBits];
@@ -156,6 +158,7 @@ bool Arena::release(void* pointer) {
 }
 
 void Arena::set_name(const void* pointer, const std::string& name) {
+  const OneHostThread turn;
   const auto begin = reinterpret_cast<std::uintptr_t>(pointer);
   if (!contains(begin)) return;
   if (const std::uint32_t id = find(begin, 1)) {

@@ -121,6 +121,7 @@ void BlockRunner::begin_block(std::uint64_t linear, std::uint32_t number) {
   operations_.clear();
   arrived_.clear();
   arrivals_.clear();
+  seen_releases_.clear();
   dependencies_.clear();
   declared_.clear();
   latest_stores_.clear();

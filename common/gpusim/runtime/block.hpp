@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -58,6 +60,37 @@ namespace gpusim {
 
 class Cluster;
 class ResidentGrid;
+
+/// Whether the lanes of a warp do nothing but read the same few words again and again: until another block
+/// changes them.
+struct WaitingLoop {
+  static constexpr int kMostWords = 8;
+  std::array<std::uintptr_t, kMostWords> words;
+  int count = 0;
+  bool has_others = false;  ///< it does something else
+  int rounds = 0;           ///< for so many windows
+  bool is_told = false;     ///< the other blocks know (see Progress)
+  std::uint64_t changes = 0;
+  std::chrono::steady_clock::time_point since;  ///< all blocks wait, without any change
+
+  void look_at(const WarpAccess& access) {
+    const AccessKind kind = access.key.kind();
+    if (kind == AccessKind::kFence) return;
+    if (kind != AccessKind::kRead && kind != AccessKind::kReadPublished && kind != AccessKind::kAtomic &&
+        kind != AccessKind::kArrival) {
+      has_others = true;
+      return;
+    }
+    if (kind == AccessKind::kArrival) return;
+    const std::uintptr_t word = access.addresses[std::size_t(std::countr_zero(access.lanes))];
+    if (std::find(words.begin(), words.begin() + count, word) != words.begin() + count) return;
+    if (count == kMostWords) {
+      has_others = true;
+    } else {
+      words[std::size_t(count++)] = word;
+    }
+  }
+};
 
 /// The counts and findings of one CPU thread.
 struct Tally {
@@ -154,6 +187,8 @@ class BlockRunner {
   bool is_own_local(std::uintptr_t address) const { return address - own_stack_ < kStackStride; }
   int lane() const { return current_->linear % kWarpSize; }
 
+  /// An atomic operation has changed what is in memory: its thread does not only wait.
+  void note_change() { has_changed_ = true; }
   int sync_threads(int value, const void* pc);
   void thread_fence(const void* pc);
   /// @param waits  for the kernel before; otherwise the next one may begin
@@ -164,6 +199,17 @@ class BlockRunner {
   /// Carries out such an atomic operation. See GridOrder.
   template <class Operation>
   void arrive_at_counter(const void* counter, bool acquires, Operation&& operation, const void* pc);
+  /// A thread has read a word with an atomic operation, or is about to read it as volatile: it acquires what other blocks
+  /// have released there.
+  void note_news(const void* word, const void* pc);
+  /// A volatile access: atomic, but it does not change what it reads.
+  template <AccessKind kKind, std::size_t kSize>
+  void volatile_access(const void* pointer, const void* pc) {
+    const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+    if (address - shared_base_ < shared_bytes_ || is_own_local(address)) return access<kKind, kSize>(pointer, pc);
+    on_volatile_access(pointer, kSize, kKind, pc);
+  }
+  void on_volatile_access(const void* pointer, std::size_t size, AccessKind kind, const void* pc);
   [[noreturn]] void trap_by_kernel(const void* pc);
   /// The code of the thread that runs has caused a signal. @param divides  by zero
   [[noreturn]] void fault(int signal, bool divides, std::uintptr_t address, const void* pc);
@@ -392,6 +438,8 @@ class BlockRunner {
   void finish_block();
   bool run_warp(int warp);
   void resolve_warp(int warp);
+  bool goes_on_waiting(bool only_reads);
+  void end_waiting();
   bool release_active(int warp);
   void keep_places(int warp);
   bool release_barrier();
@@ -503,6 +551,8 @@ class BlockRunner {
 
   // block_order.cpp
   void note_arrival(Arrival&& arrival);
+  void set_arrivals();
+  void take_news(std::uintptr_t word, int thread, const void* pc);
   void process_arrivals(const WarpAccess& access, int warp);
   void process_arrival(Arrival&& arrival, int thread);
   std::size_t latest_arrival(const Actor& actor, int lane) const;
@@ -735,7 +785,9 @@ class BlockRunner {
   bool in_fiber_ = false;            ///< a thread runs
   Pulse& pulse_ = Pulse::make();
   bool yields_ = false;  ///< a warp has had a long turn: it may be waiting for something that others write
-  int idle_rounds_ = 0;  ///< full logs since the last synchronisation
+  WaitingLoop waiting_loop_;
+  bool has_changed_ = false;  ///< since the accesses in the log have been looked at
+  int idle_rounds_ = 0;       ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
   record::BlockRecord* record_ = nullptr;  ///< of this block, if it is recorded
   const device::Launch* launch_ = nullptr;
@@ -779,6 +831,7 @@ class BlockRunner {
   GlobalShadow global_shadow_;
   std::vector<Arrival> arrived_;      ///< in the log
   std::vector<Arrival> arrivals_;     ///< of this block
+  std::unordered_map<std::uintptr_t, std::uint64_t> seen_releases_;  ///< by word: the latest that it has acquired
   std::vector<Moment> dependencies_;  ///< its waits for the kernel before
 
   // Asynchronous operations. Most kernels have none, and then all this stays empty.
@@ -864,12 +917,14 @@ void BlockRunner::found(const FindingKey& key, Complete&& complete) {
 template <class Operation>
 void BlockRunner::arrive_at_counter(const void* counter, bool acquires, Operation&& operation,
                                     const void* pc) {
-  if (is_shared(counter)) return operation();
+  if (is_shared(counter)) return static_cast<void>(operation());
   std::uint64_t position = 0;
+  bool changes = false;
   {
     const OutsideKernel outside;
-    position = arena_.grid_order().carry_out(operation);
+    position = arena_.grid_order().carry_out(counter, [&] { return changes = operation(); });
   }
+  if (!changes && !acquires) return note_news(counter, pc);  // it only looks
   note_arrival({.counter = reinterpret_cast<std::uintptr_t>(counter) - arena_base_,
                 .position = position,
                 .pc = pc,
@@ -888,6 +943,9 @@ void BlockRunner::product_defect(std::uint8_t rule, int thread, const Places& pl
     e.message = with_lines("Wgmma error detected. " + words(), places);
   });
 }
+
+/// See Pool in device.cpp.
+bool start_another_block();
 
 /// Where dynamic shared memory lives, registered by the objects of dynamic_shared.hpp.
 void register_dynamic_shared(void* (*address)());

@@ -29,13 +29,23 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
     }
     return;
   }
+  if (key.kind() == AccessKind::kReadPublished) {
+    for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+      const int lane = std::countr_zero(rest);
+      take_news(access.addresses[std::size_t(lane)], warp * kWarpSize + lane, reinterpret_cast<const void*>(key.pc()));
+    }
+    if (key.space() == Space::kLocal) return;
+  }
   if (key.kind() == AccessKind::kArrival) return process_arrivals(access, warp);
   if (key.kind() == AccessKind::kFence) return process_fence(key, access.lanes, warp);
   if (key.kind() >= AccessKind::kCopyCommit) return process_note(access, warp);
   warps_[warp].barrier_pc = nullptr;
   if (!warps_[warp].products.tiles.empty()) ++tally.ops.accesses_beside_products;
   if (trace != nullptr) [[unlikely]] {
-    trace->push_back({key.space(), key.kind(), key.size(), access.lanes,
+    const AccessKind kind = key.kind() == AccessKind::kPublish         ? AccessKind::kWrite
+                            : key.kind() == AccessKind::kReadPublished ? AccessKind::kRead
+                                                                       : key.kind();
+    trace->push_back({key.space(), kind, key.size(), access.lanes,
                       access.addresses[std::countr_zero(access.lanes)]});
   }
   const Pattern& pattern = patterns_.of(access);
@@ -117,7 +127,7 @@ void BlockRunner::process_fence(InstructionKey key, std::uint32_t lanes, int war
   const auto [thread, epoch, tick] = latest.when;
   const bool is_own = thread / kWarpSize == warp && (lanes >> thread % kWarpSize & 1) != 0;
   if (epoch == epoch_ ? is_own : !is_own && epoch + 1 == epoch_) latest.acquires = true;
-  arena_.grid_order().set(User::make(number_, rank_ * kMaxThreads, 0), arrivals_);
+  if (debugging_) set_arrivals();
 }
 
 void BlockRunner::count_global(const WarpAccess& access, const Pattern& pattern) {

@@ -182,8 +182,10 @@ void BlockRunner::report_divergence() {
   } else if (first([](const Thread& t) { return t.state == State::kBlockSync; }) != nullptr) {
     report_missing(0, thread_count_, State::kBlockSync);
   } else {
-    found.detail = "Thread(s) in " + block_name() + " do not end: after " + std::to_string(kLongPatience) +
-                   " memory accesses without a barrier they have";
+    found.detail = "Thread(s) in " + block_name() +
+                   (waiting_loop_.is_told ? " wait for something that no block changes: they have"
+                                          : " do not end: after " + std::to_string(kLongPatience) +
+                                                " memory accesses without a barrier they have");
     Thread* const running = first([](const Thread& t) { return t.state == State::kReady; });
     add_divergence(running, reinterpret_cast<const void*>(last_access_pc_), std::move(found));
   }

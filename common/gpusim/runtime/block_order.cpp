@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/host_memory.hpp"
 
 namespace gpusim {
 
@@ -43,7 +44,66 @@ void BlockRunner::process_arrival(Arrival&& arrival, int thread) {
     }
   });
   arrivals_.push_back(std::move(arrival));
-  arena_.grid_order().set(User::make(number_, rank_ * kMaxThreads, 0), arrivals_);
+  if (debugging_) set_arrivals();
+}
+
+/// Before the races between blocks are looked for.
+void BlockRunner::set_arrivals() {
+  if (!arrivals_.empty()) arena_.grid_order().set(User::make(number_, rank_ * kMaxThreads, 0), arrivals_);
+}
+
+void BlockRunner::note_news(const void* word, const void* pc) {
+  const auto address = reinterpret_cast<std::uintptr_t>(word);
+  const std::uint64_t position = arena_.grid_order().latest_release(address);
+  if (position == 0) [[likely]]
+    return;
+  {
+    const OutsideKernel outside;
+    std::uint64_t& seen = seen_releases_[address];
+    if (seen >= position) return;
+    seen = position;
+  }
+  note_arrival({.counter = address - arena_base_, .position = position + 1, .pc = pc, .acquires = true, .releases = false});
+}
+
+/// A thread has read a word as volatile: what has been released there until now may be what it has seen.
+void BlockRunner::take_news(std::uintptr_t word, int thread, const void* pc) {
+  const std::uint64_t position = arena_.grid_order().latest_release(word);
+  if (position == 0) [[likely]]
+    return;
+  std::uint64_t& seen = seen_releases_[word];
+  if (seen >= position) return;
+  seen = position;
+  process_arrival({.counter = word - arena_base_, .position = position + 1, .pc = pc, .acquires = true, .releases = false},
+                  thread);
+}
+
+void BlockRunner::on_volatile_access(const void* pointer, std::size_t size, AccessKind kind, const void* pc) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  const bool is_global = address - arena_base_ < arena_bytes_;
+  if (!is_global && !is_device_variable(address)) return on_access(pointer, size, kind, pc);
+  const bool is_store = kind == AccessKind::kWrite;
+  if (is_global) {
+    on_access(pointer, size, is_store ? AccessKind::kPublish : AccessKind::kReadPublished, pc);
+  } else if (!is_store) {  // only to learn what it acquires
+    const InstructionKey key = InstructionKey::make(pc, size, AccessKind::kReadPublished, Space::kLocal);
+    if (debugging_) {
+      const OutsideKernel outside;
+      return take_news(address, current_->linear, pc);
+    }
+    while (!log_.append(key, current_->loops, address)) suspend();
+  }
+  if (is_global && !is_store && debugging_) {
+    const OutsideKernel outside;
+    return take_news(address, current_->linear, pc);
+  }
+  if (!is_store || current_->fence_epoch == 0) return;
+  std::uint64_t position = 0;
+  {
+    const OutsideKernel outside;
+    position = arena_.grid_order().release(address);
+  }
+  note_arrival({.counter = address - arena_base_, .position = position, .pc = pc});
 }
 
 /// The number of the block's latest arrival that comes before what a lane does now, from 1 on; 0: none does.

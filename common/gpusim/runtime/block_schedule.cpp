@@ -6,9 +6,12 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <chrono>
+#include <thread>
 
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/fiber_sanitizer.hpp"
+#include "gpusim/runtime/published.hpp"
 
 namespace gpusim {
 
@@ -28,6 +31,8 @@ constexpr std::int64_t kPatience = 1 << 22;
 constexpr std::int64_t kTurn = 1 << 16;
 /// Lanes in __activemask() wait this many windows of the others' accesses: these may be waiting for them.
 constexpr int kRoundsOfOthers = 64;
+/// After this many windows without any synchronisation, the log is looked at: the lanes may only wait.
+constexpr int kRoundsToLook = 16;
 
 }  // namespace
 
@@ -47,6 +52,8 @@ void BlockRunner::run(const device::Launch&, std::uint64_t linear, std::uint32_t
 
 /// When all threads have ended.
 void BlockRunner::finish_block() {
+  end_waiting();
+  set_arrivals();
   trapped_ = report_missing_warps();
   if (!trapped_ && has_clocks_) finish_copies();
   if (record_ != nullptr) end_record(trapped_);
@@ -68,7 +75,12 @@ bool BlockRunner::run_warps() {
 bool BlockRunner::run_warp(int warp) {
   const int first = warp * kWarpSize;
   const int last = std::min(first + kWarpSize, thread_count_);
-  const auto process_one = [&](const WarpAccess& access) { process(access, warp); };
+  bool looks = false;
+  const auto process_one = [&](const WarpAccess& access) {
+    if (looks) [[unlikely]]
+      waiting_loop_.look_at(access);
+    process(access, warp);
+  };
   if (warps_[warp].is_blocked) resolve_warp(warp);
   for (int round = 0;; ++round) {
     pulse_.beat();
@@ -93,6 +105,7 @@ bool BlockRunner::run_warp(int warp) {
       resume(threads_[first + (first_lane + std::countr_zero(rest)) % kWarpSize]);
     }
     if (live_ > 0 || cluster_ != nullptr) keep_places(warp);
+    looks = idle_rounds_ >= kRoundsToLook && cluster_ == nullptr;
     log_.advance(process_one);
     if (record_ != nullptr) settle_defects_before(AccessLog::kEnd, warp);
     if (record_ != nullptr && log_.empty()) [[unlikely]]
@@ -100,6 +113,20 @@ bool BlockRunner::run_warp(int warp) {
     if (trapped_) return true;
     resolve_warp(warp);
     if (round % kRoundsOfOthers == kRoundsOfOthers - 1) release_active(warp);
+    if (looks) [[unlikely]] {
+      const bool only_reads = !std::exchange(has_changed_, false) && !waiting_loop_.has_others;
+      if (!goes_on_waiting(only_reads)) {
+        report_divergence();
+        end_waiting();
+        trapped_ = true;
+        return true;
+      }
+      if (waiting_loop_.is_told) {  // the other warps may have something to do
+        log_.finish(process_one);
+        yields_ = true;
+        return true;
+      }
+    }
     const std::int64_t idle = std::int64_t(++idle_rounds_) * AccessLog::kWindow;
     if (idle > kPatience) {
       const bool awaited =
@@ -117,6 +144,48 @@ bool BlockRunner::run_warp(int warp) {
       return true;
     }
   }
+}
+
+/// The lanes of a warp have filled a window. @param only_reads  of a few words
+/// @return  false if the block will wait forever: all blocks wait, and nothing has changed for long
+bool BlockRunner::goes_on_waiting(bool only_reads) {
+  using std::chrono::steady_clock;
+  constexpr int kRoundsToTell = 64;
+  constexpr auto kPause = std::chrono::microseconds(50);
+  constexpr auto kPatienceOfAll = std::chrono::seconds(3);
+  WaitingLoop& loop = waiting_loop_;
+  Progress& progress = Progress::instance();
+  loop.has_others = false;
+  loop.count = 0;
+  if (!only_reads) {
+    end_waiting();
+    return true;
+  }
+  if (!loop.is_told) {
+    if (++loop.rounds < kRoundsToTell) return true;
+    if (progress.running() <= 1 && !start_another_block()) return true;  // there is nobody to wait for
+    loop.is_told = true;
+    loop.changes = progress.changes();
+    loop.since = steady_clock::now();
+    progress.begin_wait();
+  }
+  idle_rounds_ = kRoundsToLook;  // it is not this block that does not go on
+  const bool is_new = progress.changes() != loop.changes;
+  if (start_another_block() || progress.is_any_active() || is_new) {
+    loop.changes = progress.changes();
+    loop.since = steady_clock::now();
+  } else if (progress.is_deadlocked() || steady_clock::now() - loop.since > kPatienceOfAll) {
+    progress.give_up();
+    return false;
+  }
+  std::this_thread::sleep_for(kPause);
+  return true;
+}
+
+void BlockRunner::end_waiting() {
+  if (waiting_loop_.is_told) Progress::instance().end_wait();
+  waiting_loop_.is_told = waiting_loop_.has_others = false;
+  waiting_loop_.rounds = waiting_loop_.count = 0;
 }
 
 /// Remembers where lanes that have returned in this turn have made their latest access (see went_past).
@@ -265,11 +334,15 @@ bool BlockRunner::release_barrier() {
   if (has_clocks_) passed_block_barrier();
   ++epoch_;
   idle_rounds_ = 0;
+  if (waiting_loop_.is_told) [[unlikely]]
+    end_waiting();
   return true;
 }
 
 /// Abandons a block whose threads cannot all end. Their stacks are reused without unwinding.
 void BlockRunner::abandon() {
+  end_waiting();
+  set_arrivals();
   tally.has_lost_block = true;
   if (record_ != nullptr) end_record(true);
   log_.clear();

@@ -18,7 +18,7 @@ const char* verb(AccessKind kind) {
     case AccessKind::kRead: return "Read";
     case AccessKind::kWrite: return "Write";
     case AccessKind::kAtomic: return "Atomic";
-    case AccessKind::kPublish: return "Publishing";
+    case AccessKind::kPublish: return "Write";
     case AccessKind::kReadPublished: return "Read";
     case AccessKind::kInTurn: return "Change in turn";
     case AccessKind::kCopyIssue: return "Async copy";

@@ -50,10 +50,15 @@ int worker_count() {
 /// CPU threads that wait for launches. Each keeps its BlockRunner, with its stacks and shadow memory.
 class Pool {
  public:
+  static Pool& instance() {
+    static Pool pool;
+    return pool;
+  }
+
   Pool() {
     handle_invalid_operations();
     const std::size_t count = std::size_t(worker_count());
-    Progress::instance().begin(count);
+    Progress::instance().begin(count + kMostExtra);
     for (std::size_t i = 0; i < count; ++i) threads_.emplace_back([this, i] { work(i); });
   }
 
@@ -66,7 +71,21 @@ class Pool {
     for (std::thread& t : threads_) t.join();
   }
 
+  /// A block waits for something that one may write which has not begun: lets the next one begin, on a CPU thread of its
+  /// own. @return  whether there is one
+  bool start_another_block() {
+    const std::lock_guard lock(mutex_);
+    if (launch_ == nullptr || is_debugging() || launch_->cooperative || launch_->cluster.x != 0 ||
+        next_block_ >= blocks_ || extra_.size() >= kMostExtra)
+      return false;
+    ++busy_;
+    const std::size_t number = threads_.size() + extra_.size();
+    extra_.emplace_back([this, number] { work(number, true); });
+    return true;
+  }
+
   std::size_t run(device::Launch launch) {
+    const std::lock_guard one_at_a_time(launches_);  // several threads of the host may launch
     const device::Index c = launch.cluster;
     const std::uint64_t blocks =
         std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z / (c.x == 0 ? 1 : c.x * c.y * c.z);
@@ -82,6 +101,7 @@ class Pool {
     if (launch.overlaps) launch.unfinished_from = unfinished_from;
     Arena::instance().grid_races().begin(next_number_);
     Arena::instance().grid_order().begin(next_number_);
+    Progress::instance().begin_launch();
     launch_ = &launch;
     blocks_ = launch.cooperative ? 1 : blocks;  // by one CPU thread
     parts_ = 1;
@@ -91,6 +111,11 @@ class Pool {
     ++generation_;
     wake_.notify_all();
     done_.wait(lock, [this] { return busy_ == 0; });
+    std::vector<std::thread> extra = std::move(extra_);
+    extra_.clear();
+    lock.unlock();
+    for (std::thread& thread : extra) thread.join();
+    lock.lock();
     if (!launch.cooperative) Session::instance().settle_grid_races(launch, next_number_);
     next_number_ += (parts_ - 1) * std::uint32_t(blocks);
     if (record::Recorder* recorder = record::Recorder::instance()) recorder->end_launch(launch, next_number_);
@@ -117,7 +142,8 @@ class Pool {
     return block;
   }
 
-  void work(std::size_t thread) {
+  /// @param for_one_launch  the one that runs
+  void work(std::size_t thread, bool for_one_launch = false) {
     const HostRuntime runtime;
     give_signals_a_stack();
     std::unique_ptr<BlockRunner> runner;
@@ -125,7 +151,7 @@ class Pool {
     std::uint64_t seen = 0;
     std::unique_lock lock(mutex_);
     for (;;) {
-      wake_.wait(lock, [&] { return stop_ || generation_ != seen; });
+      wake_.wait(lock, [&] { return stop_ || for_one_launch || generation_ != seen; });
       if (stop_) return;
       seen = generation_;
       const device::Launch& launch = *launch_;
@@ -147,7 +173,9 @@ class Pool {
         } else if (launch.cluster.x == 0) {
           runner->begin_launch(launch);
           for (; block < blocks_; block = take_block(thread)) {
+            Progress::instance().begin_block();
             runner->run(launch, block, next_number_ + std::uint32_t(block));
+            Progress::instance().end_block();
           }
           absorb(*runner);
         } else {
@@ -162,11 +190,16 @@ class Pool {
       lock.lock();
       static_bytes_ = std::max(static_bytes_, static_bytes);
       if (--busy_ == 0) done_.notify_one();
+      if (for_one_launch) return;
     }
   }
 
+  static constexpr std::size_t kMostExtra = 512;
+
+  std::mutex launches_;
   std::mutex mutex_;
   std::condition_variable wake_, done_;
+  std::vector<std::thread> extra_;  ///< for this launch
   std::vector<std::thread> threads_;
   bool stop_ = false;
   int busy_ = 0;
@@ -183,6 +216,8 @@ class Pool {
 };
 
 }  // namespace
+
+bool start_another_block() { return Pool::instance().start_another_block(); }
 
 namespace device {
 namespace {
@@ -366,24 +401,41 @@ template <class T>
 T update(T* address, T operand, T (*op)(T, T), const void* pc, bool acq_rel = false) {
   current_runner->access<AccessKind::kAtomic, sizeof(T)>(address, pc);
   T old;
+  bool changes = false;
   const auto carry_out = [&] {
     old = __atomic_load_n(address, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(address, &old, op(old, operand), true, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED)) {
     }
+    changes = op(old, operand) != old;
+    return changes;
   };
   if (acq_rel || current_runner->releases()) [[unlikely]] {
     current_runner->arrive_at_counter(address, acq_rel, carry_out, pc);
   } else {
     carry_out();
+    current_runner->note_news(address, pc);
   }
+  if (changes) current_runner->note_change();
   return old;
 }
 
 template <class T>
 T compare_and_swap(T* address, T expected, T desired, const void* pc) {
   current_runner->access<AccessKind::kAtomic, sizeof(T)>(address, pc);
-  __atomic_compare_exchange_n(address, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  bool changes = false;
+  const auto carry_out = [&] {
+    changes =
+        __atomic_compare_exchange_n(address, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return changes;
+  };
+  if (current_runner->releases()) [[unlikely]] {
+    current_runner->arrive_at_counter(address, false, carry_out, pc);
+  } else {
+    carry_out();
+    current_runner->note_news(address, pc);
+  }
+  if (changes) current_runner->note_change();
   return expected;
 }
 
@@ -487,7 +539,7 @@ std::size_t run(const Launch& launch) {
         "gpusim: the executable is stripped of the symbols that identify shared variables");
   }
   Session& session = Session::instance();
-  static Pool pool;
+  Pool& pool = Pool::instance();
   session.count_launch(Streams::instance().is_beside_transfer());
   if (record::Recorder* recorder = record::Recorder::instance()) {
     recorder->write_at_exit();

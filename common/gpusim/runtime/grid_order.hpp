@@ -3,6 +3,7 @@
 /// has done, and acquires what the blocks before it have released there.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -34,6 +36,7 @@ struct Arrival {
   std::uint64_t position = 0;  ///< in the order in which the device has carried them out
   const void* pc = nullptr;
   bool acquires = false;  ///< it is acq_rel, or a __threadfence() follows it
+  bool releases = true;   ///< false: it only reads what others have released
   Moment when;
   std::size_t known = 0;  ///< how many arrivals of its block it comes after (see Stamp)
   std::vector<std::uintptr_t>
@@ -49,14 +52,27 @@ class GridOrder {
 
   /// Carries out the atomic operation of an arrival. @return  its position
   template <class Operation>
-  std::uint64_t carry_out(Operation&& operation) {
+  std::uint64_t carry_out(const void* word, Operation&& operation) {
     const std::lock_guard lock(mutex_);
-    operation();
-    return ++position_;
+    return operation() ? add_release(reinterpret_cast<std::uintptr_t>(word)) : take_position();
+  }
+  /// A store that releases is about to be made. @return  its position
+  std::uint64_t release(std::uintptr_t word) {
+    const std::lock_guard lock(mutex_);
+    return add_release(word);
+  }
+  /// The position of the latest release at a word; 0: there is none.
+  std::uint64_t latest_release(std::uintptr_t word) {
+    if (latest_[bucket(word)].load() == 0) return 0;
+    const std::lock_guard lock(mutex_);
+    const auto found = releases_.find(word);
+    return found != releases_.end() ? found->second : 0;
   }
   /// The arrivals of a block until now.
   void set(const User& block, const std::vector<Arrival>& arrivals) {
     const std::lock_guard lock(mutex_);
+    acquisitions_.clear();
+    reached_.clear();
     arrivals_[key(block)] = arrivals;
   }
   /// A block that has arrived uses bytes, part or all of one word, for the first time.
@@ -87,6 +103,12 @@ class GridOrder {
     waited_ = 0;
     has_early_trigger_ = false;
     arrivals_.clear();
+    acquisitions_.clear();
+    reached_.clear();
+    if (!releases_.empty()) {
+      releases_.clear();
+      for (auto& latest : latest_) latest = 0;
+    }
   }
   void forget_all() const {
     reads_.clear();
@@ -102,6 +124,23 @@ class GridOrder {
   using Key = std::pair<std::uint32_t, int>;
   static Key key(const User& user);
 
+  // Positions are even: what reads a release is after it, and before the next one.
+  std::uint64_t take_position() { return position_ += 2; }
+  std::uint64_t add_release(std::uintptr_t word) {
+    const std::uint64_t position = take_position();
+    releases_[word] = position;
+    latest_[bucket(word)] = position;
+    return position;
+  }
+  static constexpr int kBucketBits = 10;
+  static std::size_t bucket(std::uintptr_t word) {
+    return std::size_t(word * 0x9e3779b97f4a7c15ull >> (64 - kBucketBits));
+  }
+
+  /// By block, the first of its arrivals that comes after an arrival, through any number of others.
+  using Reached = std::map<Key, std::size_t>;
+  const Reached& reached_from(Key block, std::size_t arrival) const;
+
   const Reserved<std::atomic<std::uint64_t>>& stamps(Use use) const {
     return use == Use::kRead ? reads_ : writes_;
   }
@@ -116,6 +155,16 @@ class GridOrder {
   std::atomic<std::uint64_t> waited_{0};  ///< blocks
   std::atomic<bool> has_early_trigger_{false};
   std::map<Key, std::vector<Arrival>> arrivals_;
+  std::unordered_map<std::uintptr_t, std::uint64_t> releases_;  ///< by word, the position of the latest
+  std::array<std::atomic<std::uint64_t>, 1 << kBucketBits> latest_{};  ///< the same, of words with the same hash
+  // Made when they are asked for, after the launch.
+  struct Acquisition {
+    std::uint64_t position;
+    Key block;
+    std::size_t number;
+  };
+  mutable std::map<std::uintptr_t, std::vector<Acquisition>> acquisitions_;  ///< by counter, by position
+  mutable std::map<std::pair<Key, std::size_t>, Reached> reached_;
   Reserved<std::atomic<std::uint64_t>> reads_, writes_;  ///< Stamp::bits(), by word, of the latest user
 };
 

@@ -28,6 +28,12 @@ template <AccessKind kKind, std::size_t kSize>
   gpusim::check_on_host(p, kKind, pc);
 }
 
+template <AccessKind kKind, std::size_t kSize>
+inline void note_volatile(const void* p, const void* pc) {
+  if (current_runner != nullptr) return current_runner->volatile_access<kKind, kSize>(p, pc);
+  gpusim::check_on_host(p, kKind, pc);
+}
+
 inline void note_unaligned(const void* p, std::size_t size, AccessKind kind, const void* pc) {
   if (current_runner != nullptr) return current_runner->on_access(p, size, kind, pc, false);
   gpusim::check_on_host(p, kind, pc);
@@ -76,8 +82,8 @@ std::int64_t as_number(const TypeDescriptor& type, std::uintptr_t value) {
 #define GPUSIM_HOOKS(size)                                                                                \
   void __tsan_read##size(void* p) { note<kRead, size>(p, GPUSIM_CALLER); }                                \
   void __tsan_write##size(void* p) { note<kWrite, size>(p, GPUSIM_CALLER); }                              \
-  void __tsan_volatile_read##size(void* p) { note<kRead, size>(p, GPUSIM_CALLER); }                       \
-  void __tsan_volatile_write##size(void* p) { note<kWrite, size>(p, GPUSIM_CALLER); }                     \
+  void __tsan_volatile_read##size(void* p) { note_volatile<kRead, size>(p, GPUSIM_CALLER); }              \
+  void __tsan_volatile_write##size(void* p) { note_volatile<kWrite, size>(p, GPUSIM_CALLER); }            \
   void __tsan_unaligned_read##size(void* p) { note_unaligned(p, size, kRead, GPUSIM_CALLER); }            \
   void __tsan_unaligned_write##size(void* p) { note_unaligned(p, size, kWrite, GPUSIM_CALLER); }          \
   void __tsan_unaligned_volatile_read##size(void* p) { note_unaligned(p, size, kRead, GPUSIM_CALLER); }   \

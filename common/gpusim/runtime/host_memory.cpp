@@ -34,6 +34,11 @@ bool contain(const RangesOfBytes& ranges, std::uintptr_t address, std::size_t by
 constinit DeviceRange device_range;
 constinit thread_local int HostRuntime::depth = 0;
 
+std::recursive_mutex& OneHostThread::mutex() {
+  static auto* mutex = new std::recursive_mutex;  // never destroyed, like the session
+  return *mutex;
+}
+
 void pin(void* pointer, std::size_t bytes) { pinned()[reinterpret_cast<std::uintptr_t>(pointer)] = bytes; }
 
 void unpin(const void* pointer) { pinned().erase(reinterpret_cast<std::uintptr_t>(pointer)); }

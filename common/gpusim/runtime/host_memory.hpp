@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 #include "gpusim/runtime/access.hpp"
 
@@ -45,6 +46,16 @@ class HostRuntime {
 
  private:
   static constinit thread_local int depth;
+};
+
+/// Several threads of the host may use the runtime: each has its turn while such an object of its own lives.
+class OneHostThread {
+ public:
+  OneHostThread() : lock_(mutex()) {}
+
+ private:
+  static std::recursive_mutex& mutex();
+  std::lock_guard<std::recursive_mutex> lock_;
 };
 
 /// Host code is about to use an address of the device's memory. Ends the program, unless it is the runtime

@@ -49,6 +49,32 @@ class Progress {
   void reach(std::size_t thread, std::uint32_t block) { next_[thread].store(block); }
   void end(std::size_t thread) { reach(thread, std::numeric_limits<std::uint32_t>::max()); }
 
+  // Blocks that wait for what others write, in a loop of reads.
+
+  /// Before a launch.
+  void begin_launch() {
+    running_ = 0;
+    waiting_ = 0;
+    is_deadlocked_ = false;
+  }
+  void begin_block() { ++running_; }
+  void end_block() {
+    --running_;
+    ++changes_;
+  }
+  void begin_wait() { ++waiting_; }
+  void end_wait() {
+    --waiting_;
+    ++changes_;
+  }
+  int running() const { return running_; }
+  /// Whether some block does something else than wait.
+  bool is_any_active() const { return running_ > waiting_; }
+  std::uint64_t changes() const { return changes_; }
+  /// All blocks wait, and none will ever go on.
+  void give_up() { is_deadlocked_ = true; }
+  bool is_deadlocked() const { return is_deadlocked_; }
+
   /// Whether all blocks below one that runs have ended.
   bool is_lowest(std::uint32_t block) const {
     return std::all_of(next_.begin(), next_.end(), [=](const auto& next) { return next.load() >= block; });
@@ -56,6 +82,9 @@ class Progress {
 
  private:
   std::vector<std::atomic<std::uint32_t>> next_;
+  std::atomic<int> running_{0}, waiting_{0};
+  std::atomic<std::uint64_t> changes_{0};
+  std::atomic<bool> is_deadlocked_{false};
 };
 
 }  // namespace gpusim

@@ -81,6 +81,7 @@ void ResidentGrid::settle(const device::Launch& launch, std::uint32_t number) {
   for (std::size_t i = 0; i < count_; ++i) {
     BlockRunner& runner = *blocks_[i]->runner;
     static_bytes_ = std::max(static_bytes_, runner.static_shared_bytes());
+    if (runner.live_ > 0) runner.set_arrivals();
     runner.tally.shared.bytes_per_block = std::int64_t(launch.dynamic_shared_bytes + runner.static_shared_bytes());
     Session::instance().absorb(runner.tally);
   }

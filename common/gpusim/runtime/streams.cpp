@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/host_memory.hpp"
 #include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/sites.hpp"
 
@@ -26,6 +27,7 @@ Streams& Streams::instance() {
 Streams::Streams() : numbers_{{nullptr, 0}}, streams_(1), operations_(1) {}
 
 void Streams::create(const void* stream, bool blocking) {
+  const OneHostThread turn;
   numbers_[stream] = streams_.size();
   streams_.push_back({.times = {}, .blocking = blocking});
   constexpr std::size_t kDefaultAndOne = 2;
@@ -40,29 +42,40 @@ void Streams::watch() {
   several_ = writers_ && readers_;
 }
 
-void Streams::destroy(const void* stream) { numbers_.erase(stream); }
+void Streams::destroy(const void* stream) {
+  const OneHostThread turn;
+  numbers_.erase(stream);
+}
 
 void Streams::record(const void* event, const void* stream) {
+  const OneHostThread turn;
   Times& times = events_[event];
   times = host_;
   join(times, of(stream).times);
 }
 
 void Streams::wait(const void* stream, const void* event) {
+  const OneHostThread turn;
   if (const auto found = events_.find(event); found != events_.end()) join(of(stream).times, found->second);
 }
 
-void Streams::synchronize(const void* stream) { join(host_, of(stream).times); }
+void Streams::synchronize(const void* stream) {
+  const OneHostThread turn;
+  join(host_, of(stream).times);
+}
 
 void Streams::synchronize_event(const void* event) {
+  const OneHostThread turn;
   if (const auto found = events_.find(event); found != events_.end()) join(host_, found->second);
 }
 
 void Streams::synchronize_all() {
+  const OneHostThread turn;
   for (const Stream& stream : streams_) join(host_, stream.times);
 }
 
 void Streams::begin(const void* stream, const std::string& routine) {
+  const OneHostThread turn;
   const std::size_t number = numbers_.at(stream);
   Times& times = streams_[number].times;
   join(times, host_);
