@@ -5,7 +5,7 @@ option(FA_PTXAS_REPORT "Keep the report of ptxas on each kernel: tests/chapters/
 function(fa_kernels target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SHARED")
   if(FA_BACKEND STREQUAL sim)
-    gpusim_kernels(${target} SOURCES ${arg_UNPARSED_ARGUMENTS} DYNAMIC_SHARED ${arg_SHARED})
+    gpusim_kernels(${target} PLAIN SOURCES ${arg_UNPARSED_ARGUMENTS} DYNAMIC_SHARED ${arg_SHARED})
   elseif(FA_PTXAS_REPORT)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-v>)
     set_target_properties(${target} PROPERTIES

@@ -55,7 +55,7 @@ RULES = (
     (r"docs/|notebooks/|tools/(docs|notebooks)/|tests/(docs|notebooks)/", {"docs", "repository"}),
     (r"tools/(bench|profile|report|watch)/|tests/(bench|profile|watch)/|python/", {"docs", "repository"}),
     (r"learn$|tools/learn/|tests/(learn|exercises)/", {"learn", "repository"}),
-    (r"tests/gpusim/", {"gpusim"}),
+    (r"tests/(gpusim|sim_programs)/", {"gpusim"}),
     (r"tests/chapters/ch(\d\d)_", {r"chapter\1"}),
 )
 # The order in which `changed` takes tests, by what their names begin with.

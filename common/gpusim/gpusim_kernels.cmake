@@ -21,22 +21,34 @@ function(gpusim_kernel_options variable)
   set(${variable} ${options} PARENT_SCOPE)
 endfunction()
 
-# gpusim_kernels(<target> SOURCES file... [DYNAMIC_SHARED name...])
+set(GPUSIM_CUDA_ARCH 900 CACHE STRING "The value of __CUDA_ARCH__ in sources with kernels")
+mark_as_advanced(GPUSIM_CUDA_ARCH)
+
+# gpusim_kernels(<target> SOURCES file... [PLAIN] [DYNAMIC_SHARED name...])
 #
 # Marks sources of a target that contain kernels: they are compiled as C++, with a hook before each memory access and
 # at the start of each basic block, and a check of each index into an array whose size the compiler knows. -Og keeps the
 # accesses as they are written (at -O1 a float4 load becomes four); blocks stay in the order of the source, so that a jump
 # backwards is a loop (runtime/loops.hpp); debug information gives reports their source lines (without
 # -gstatement-frontiers, some accesses get the line of the loop around them). A kernel that calls what only the CPU has is
-# an error (check/check_kernels.cpp). DYNAMIC_SHARED lists the arrays that these sources declare as
-# `extern __shared__ T name[]`, with their namespace: fa::smem.
+# an error (check/check_kernels.cpp).
+#
+# The sources are rewritten first, because <<<>>>, extern __shared__ arrays and __CUDA_ARCH__ are not C++
+# (check/cuda_source.hpp). PLAIN: they have none of these, and are compiled as they are. DYNAMIC_SHARED is the same, and lists
+# the arrays that such sources declare as `extern __shared__ T name[]`, with their namespace: fa::smem.
 #
 # If the target's property GPUSIM_DEBUG is set, a debugger shows local variables: -Og keeps some of them in registers that are
 # soon used for others. Such programs are slower, may count other bytes, and are not checked for calls of what only the CPU
 # has.
 function(gpusim_kernels target)
-  cmake_parse_arguments(arg "" "" "SOURCES;DYNAMIC_SHARED" ${ARGN})
+  cmake_parse_arguments(arg "PLAIN" "" "SOURCES;DYNAMIC_SHARED" ${ARGN})
   gpusim_kernel_options(options)
+  if(NOT arg_PLAIN AND NOT arg_DYNAMIC_SHARED)
+    list(APPEND options -DGPUSIM_CUDA_ARCH=${GPUSIM_CUDA_ARCH})
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      list(APPEND options -fconcepts)  # the simulator's headers need them, also in C++17
+    endif()
+  endif()
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_link_options(${target} PUBLIC LINKER:--wrap=memcpy,--undefined=__wrap_memcpy)  # see runtime/hooks.cpp
   endif()

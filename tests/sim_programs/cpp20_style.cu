@@ -1,5 +1,5 @@
 // verdict: clean
-// flags: -std=c++20
+// flags: -std=c++20 --expt-relaxed-constexpr
 #include <array>
 #include <bit>
 #include <concepts>
@@ -43,8 +43,8 @@ struct View {
   __device__ constexpr T& operator[](std::size_t i) const { return data[i]; }
 };
 
-template <auto Op, Numeric... Ts>
-__global__ void elementwise(std::size_t n, auto* out, const Ts*... in) {
+template <auto Op, Numeric Out, Numeric... Ts>
+__global__ void elementwise(std::size_t n, Out* out, const Ts*... in) {
   for (auto i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < n; i += std::size_t{gridDim.x} * blockDim.x) {
     if constexpr (sizeof...(Ts) == 1)
       out[i] = Op(in[i]...);

@@ -97,6 +97,7 @@ std::optional<CudaSource> rewrite_source(std::vector<std::string>& words, const 
   }
   for (const std::string& error : result.errors) std::cerr << error << '\n';
   if (!result.errors.empty()) return std::nullopt;
+  source.constexpr_functions = std::move(result.constexpr_functions);
   source.dynamic_arrays = std::move(result.dynamic_arrays);
   std::ofstream(text) << result.text;
   for (std::size_t i = 0; i < words.size(); ++i) {

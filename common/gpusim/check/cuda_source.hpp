@@ -14,6 +14,8 @@ namespace gpusim::check {
 
 /// What is known of a source that has been rewritten.
 struct CudaSource {
+  std::set<std::string>
+      constexpr_functions;               ///< names of the user's, which kernels may call if nvcc is told so
   std::set<std::string> dynamic_arrays;  ///< names of `extern __shared__` arrays
   std::vector<LineRange> host_only;      ///< see Merged
 };

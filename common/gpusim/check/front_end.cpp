@@ -62,6 +62,8 @@ class Rewriter {
         make_cpp_linkage(i);
       } else if (is_any(tokens_[i], {"asm", "__asm", "__asm__"})) {
         rewrite_asm(i);
+      } else if (tokens_[i].is("constexpr")) {
+        note_constexpr(i);
       } else if (tokens_[i].is("__constinit")) {
         rewrite_shared(i);
       }
@@ -69,7 +71,8 @@ class Rewriter {
     std::string text = edits_.apply(text_);
     for (const std::string& symbol : symbols_)
       text += "__asm__(\".set " + symbol + ", " + std::string(kDynamicSymbol) + "\");\n";
-    return {std::move(text), std::move(dynamic_arrays_), has_asm_, std::move(errors_)};
+    return {std::move(text), std::move(constexpr_functions_), std::move(dynamic_arrays_), has_asm_,
+            std::move(errors_)};
   }
 
  private:
@@ -137,6 +140,12 @@ class Rewriter {
     if (close == tokens_.size()) return;  // g++ will say what it thinks of that
     const std::size_t last = closing(tokens_, close + 3);
     if (last == tokens_.size()) return;
+    if (at(open).begin < end_of_kernel_) {
+      const Place place = place_of(text_, at(open).begin);
+      errors_.push_back(
+          place.file + ':' + std::to_string(place.line) +
+          ": error: gpusim does not simulate dynamic parallelism: here a kernel launches a kernel");
+    }
     const std::size_t begin = begin_of_kernel(open);
     // (push_launch(configuration), kernel(arguments)): the kernel stays where it is, its configuration moves
     // before it.
@@ -260,6 +269,7 @@ class Rewriter {
       body = at(body).is("(") ? closing(tokens_, body) + 1 : body + 1;
     }
     if (!at(body).is("{")) return;
+    end_of_kernel_ = std::max(end_of_kernel_, at(std::min(closing(tokens_, body), tokens_.size() - 1)).begin);
     const std::size_t name = begin_of_kernel(open);
 
     std::string full_name = text_of(name, open);
@@ -371,6 +381,13 @@ class Rewriter {
     return !(before.kind == TokenKind::kWord && !is_statement_word(before)) && !is_any(before, {"]", ")"});
   }
 
+  /// "constexpr int tiles(int n)" declares the function tiles.
+  void note_constexpr(std::size_t i) {
+    while (i + 1 < tokens_.size() && !is_any(at(i + 1), {"(", ";", "=", "{"})) ++i;
+    if (at(i + 1).is("(") && at(i).kind == TokenKind::kWord)
+      constexpr_functions_.insert(std::string(at(i).text));
+  }
+
   // ---- dynamic shared arrays -----------------------------------------------------------------------------
 
   /// @param i  of __constinit, a part of what the shim makes of __shared__
@@ -405,13 +422,15 @@ class Rewriter {
   std::string_view text_;
   std::vector<Token> tokens_;
   Edits edits_;
+  std::set<std::string> constexpr_functions_;
   std::set<std::string> dynamic_arrays_;
   std::set<std::string> symbols_;  ///< theirs, as g++ mangles them
   bool has_asm_ = false;
   std::vector<std::string> errors_;
-  std::size_t scanned_ = 0;       ///< of the tokens, by open_scopes()
-  std::vector<Scope> scopes_;     ///< those that are open there
-  std::size_t last_linkage_ = 0;  ///< the declaration that was made extern "C++"
+  std::size_t scanned_ = 0;        ///< of the tokens, by open_scopes()
+  std::vector<Scope> scopes_;      ///< those that are open there
+  std::size_t end_of_kernel_ = 0;  ///< of the latest one, in the text
+  std::size_t last_linkage_ = 0;   ///< the declaration that was made extern "C++"
 };
 
 }  // namespace

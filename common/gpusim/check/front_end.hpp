@@ -12,7 +12,8 @@ namespace gpusim::check {
 
 struct Rewritten {
   std::string text;
-  std::set<std::string> dynamic_arrays;  ///< names of `extern __shared__` arrays
+  std::set<std::string> constexpr_functions;  ///< names of the user's
+  std::set<std::string> dynamic_arrays;       ///< names of `extern __shared__` arrays
   bool has_asm = false;             ///< there are asm statements with PTX: they need <gpusim_inline_ptx.h>
   std::vector<std::string> errors;  ///< "kernel.cu:48: error: .."
 };

@@ -1,4 +1,4 @@
-"""Builds a program: compiles its sources as gpusim_kernels() of CMake does, and links them with the simulator."""
+"""Builds a program: compiles its sources as gpusim_kernels() of CMake does, and links them."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ def command_for(source: str, target: Path, request: Request, tools: Toolchain) -
     if suffix in CPP_SUFFIXES:
         return [tools.compiler, "-O1", "-g1", *common, *tail]
     implicit = [word for header in IMPLICIT for word in ("-include", header)]
-    options = [o for o in tools.options if not (request.fast and is_hook(o))]
+    options = without_hooks(tools.options) if request.fast else tools.options
     return [
         *tools.check,
-        f"--cuda={architecture_of(request)}",
         tools.compiler,
+        f"-DGPUSIM_CUDA_ARCH={architecture_of(request)}",
         *options,
         *common,
         *implicit,
@@ -119,9 +119,10 @@ def architecture_of(request: Request) -> int:
     return 10 * (request.arch or DEVICES.get(request.device or "h100", 90))
 
 
-def is_hook(option: str) -> bool:
-    """Whether an option makes the compiler call the simulator at each access."""
-    return option.startswith(("-fsanitize", "-fno-sanitize"))
+def without_hooks(options: list[str]) -> list[str]:
+    """For kernels that only run: nothing is called at an access, and the compiler may optimise."""
+    kept = [o for o in options if not o.startswith(("-fsanitize", "-fno-sanitize", "--param=tsan"))]
+    return ["-O2" if o == "-Og" else o for o in kept]
 
 
 def run_quietly(command: list[str]) -> subprocess.CompletedProcess[str]:

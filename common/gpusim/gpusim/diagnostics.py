@@ -39,14 +39,18 @@ def is_of_simulator(file: str, tools: Toolchain) -> bool:
 
 
 def tidy(lines: list[str]) -> list[str]:
-    """Without tags of the simulator. Where the front end has made a line longer, the compiler's column is not the user's:
-    it goes, and with it the line that points there.
+    """Without tags of the simulator. Where the front end has made a line longer, the compiler's column is not
+    the user's: it goes, and with it the line that points there.
     """
     result: list[str] = []
     for line in lines:
         line = re.sub(r"\[abi:\w+\]", "", line)
         source = re.match(r" *\d+ \| (.*)", result[-1]) if result else None
-        if source and re.match(r" +\| [ ~]*\^", line) and line.index("^") - line.index("|") > len(source[1]) + 2:
+        if (
+            source
+            and re.match(r" +\| [ ~]*\^", line)
+            and line.index("^") - line.index("|") > len(source[1]) + 2
+        ):
             if len(result) > 1:
                 result[-2] = re.sub(r"^([^\s:]+:\d+):\d+:", r"\1:", result[-2])
             continue

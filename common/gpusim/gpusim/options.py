@@ -9,8 +9,9 @@ from .errors import SimError
 
 USAGE = """usage: {command} FILE.cu [MORE ...] [OPTION ...] [-- ARGUMENT ...]
 
-Compiles a CUDA program for the simulator, runs it, and says what each kernel has moved and what is wrong with it.
-The exit status is 1 if a kernel has a defect, 2 if the program cannot be built or run, and otherwise the program's own.
+Compiles a CUDA program for the simulator, runs it, and says what each kernel has moved and what is wrong with
+it. The exit status is 1 if a kernel has a defect, 2 if the program cannot be built or run, and otherwise the
+program's own.
 
   --device NAME      the GPU to emulate: t4, a100, rtx3060, rtx4090, rtx5090 or h100
   --fast             do not count or check: only run
@@ -20,8 +21,8 @@ The exit status is 1 if a kernel has a defect, 2 if the program cannot be built 
   --kernel NAME, --block X,Y,Z   which one; default: the first
   --help             this text
 
-nvcc's options are accepted. -I, -D, -U, -include, -std, -arch and -l mean what they mean there; those that choose
-how nvcc optimises or links are ignored."""
+nvcc's options are accepted. -I, -D, -U, -include, -std, -arch, -l and --expt-relaxed-constexpr mean what they mean
+there; those that choose how nvcc optimises or links are ignored."""
 
 # nvcc's options with a value, by their short and long names. None: ignored.
 WITH_VALUE = {
@@ -161,6 +162,8 @@ def parse(words: list[str]) -> Request:
             _, value = _value_of(word, known, rest)
             if (meaning := WITH_VALUE[known]) is not None:
                 _apply(request, meaning, value)
+        elif word.lstrip("-") == "expt-relaxed-constexpr":
+            request.compiler.append("-DGPUSIM_RELAXED_CONSTEXPR")
         elif re.fullmatch(IGNORED, word) or word.startswith("-Wno"):
             pass
         elif word in ("-c", "-E", "-ptx", "-cubin", "-fatbin", "-lib", "-shared"):

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from dataclasses import dataclass
 
 from .compiling import Built
@@ -21,17 +22,47 @@ class Outcome:
 
 def environment_of(request: Request, table: str) -> dict[str, str]:
     env = {**os.environ, "GPUSIM_KERNELS": table, "GPUSIM_TIMEOUT": str(request.timeout)}
+    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        env["GPUSIM_PROGRESS"] = "1"
     if request.device:
         env["GPUSIM_DEVICE"] = request.device
     return env
 
 
-def run(built: Built, request: Request) -> Outcome:
-    """Runs the program with the terminal as its own."""
+def recording_of(built: Built, request: Request) -> dict[str, str]:
+    """The variables that make the simulator record a block. SimError if there is no such kernel."""
+    variables = {"GPUSIM_RECORD": str(built.folder / "recording")}
+    if request.block:
+        variables["GPUSIM_RECORD_BLOCKS"] = request.block
+    launch = 0
+    if request.kernel:  # a first run tells when it is launched
+        quiet = run(built, request, {}, stdout=subprocess.DEVNULL)
+        kernels = quiet.report["kernels"] if quiet.report else []
+        named = [
+            k
+            for k in kernels
+            if request.kernel in (k["name"], k["name"].split("<")[0], k["name"].split("::")[-1])
+        ]
+        if not named:
+            names = ", ".join(k["name"] for k in kernels) or "none"
+            raise SimError(f"--kernel {request.kernel}: no such kernel was launched; those launched: {names}")
+        launch = named[0]["first_launch"]
+    variables["GPUSIM_RECORD_LAUNCH"] = str(launch)
+    return variables
+
+
+def run(
+    built: Built, request: Request, variables: dict[str, str] | None = None, stdout: int | None = None
+) -> Outcome:
+    """Runs the program with the terminal as its own.
+
+    @param variables  of the environment, more of them
+    """
     table = built.folder / "kernels.json"
     table.unlink(missing_ok=True)
     command = [str(built.program), *request.arguments]
-    with subprocess.Popen(command, env=environment_of(request, str(table))) as process:
+    env = {**environment_of(request, str(table)), **(variables or {})}
+    with subprocess.Popen(command, env=env, stdout=stdout) as process:
         while True:
             try:
                 status = process.wait()

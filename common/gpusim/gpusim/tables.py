@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def counted(number: int, what: str) -> str:
-    plural = f"{what}es" if what.endswith("x") else f"{what}s"
+    plural = f"{what}es" if what.endswith("ch") else f"{what}s"
     return f"{number:,} {what if number == 1 else plural}"
 
 
@@ -29,7 +29,7 @@ def aligned(rows: list[list[str]]) -> list[str]:
 def table_of(kernel: dict) -> list[str]:
     """The lines about one kernel."""
     lines = [
-        f"{kernel['name']}: {counted(kernel['launches'], 'launch')}".replace("launchs", "launches")
+        f"{kernel['name']}: {counted(kernel['launches'], 'launch')}"
         + f", grid {shape(kernel['grid'])}, block {shape(kernel['block'])}"
     ]
     tensors = kernel["tensors"]
@@ -52,13 +52,27 @@ def table_of(kernel: dict) -> list[str]:
         wavefronts = shared["load_wavefronts"] + shared["store_wavefronts"]
         ideal = shared["load_wavefronts_ideal"] + shared["store_wavefronts_ideal"]
         lines.append(
-            f"  shared memory: {shared['bytes_per_block']:,} bytes per block, {counted(wavefronts, 'wavefront')}, "
-            f"of which {wavefronts - ideal:,} for bank conflicts"
+            f"  shared memory: {shared['bytes_per_block']:,} bytes per block, "
+            f"{counted(wavefronts, 'wavefront')}, of which {wavefronts - ideal:,} for bank conflicts"
         )
     ops = {name.replace("_", " "): n for name, n in kernel["ops"].items() if n}
     if ops:
         lines.append("  " + ", ".join(f"{n:,} {name}" for name, n in ops.items()))
     return lines
+
+
+LONG = 20  # seconds
+
+
+def hint(report: dict) -> str | None:
+    """Which kernel takes most of the time, if that is long, and what can be done about it."""
+    slowest = max(report["kernels"], key=lambda kernel: kernel["seconds"], default=None)
+    if slowest is None or slowest["seconds"] < LONG:
+        return None
+    return (
+        f"note: {slowest['name']} took {slowest['seconds']:.0f} s: give it fewer blocks than "
+        f"{shape(slowest['grid'])}, with a smaller problem, or run it with --fast"
+    )
 
 
 def tables(report: dict) -> str:

@@ -14,6 +14,7 @@
 #include "gpusim/runtime/api.hpp"
 #include "gpusim/runtime/cluster_order.hpp"
 #include "gpusim/runtime/emulated.hpp"
+#include "gpusim/runtime/host_memory.hpp"
 #include "gpusim/runtime/streams.hpp"
 
 using gpusim::Streams;

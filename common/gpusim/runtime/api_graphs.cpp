@@ -20,7 +20,16 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
   std::vector<std::shared_ptr<CUgraphNode_st>> nodes;
+  std::map<cudaGraphNode_t, std::size_t> positions;  ///< of the graph's nodes
+
+  explicit CUgraphExec_st(const CUgraph_st& graph) : nodes(graph.nodes) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) positions[nodes[i].get()] = i;
+  }
 };
+
+namespace gpusim::device {
+cudaError_t launch_by_address(const cudaLaunchConfig_t& config, const void* kernel, void** arguments);
+}
 
 namespace gpusim::api {
 namespace {
@@ -30,6 +39,7 @@ struct Captures {
   std::map<cudaStream_t, CUgraph_st*> streams;
   std::map<cudaStream_t, CUgraph_st*> origins;
   std::map<cudaEvent_t, CUgraph_st*> events;
+  CUgraph_st* all = nullptr;  ///< gets what any stream does
 
   CUgraph_st* of(cudaStream_t stream) const {
     const auto found = streams.find(stream);
@@ -63,7 +73,7 @@ cudaError_t add_node(cudaGraphNode_t* node, cudaGraph_t graph, cudaGraphNodeType
 }  // namespace
 
 bool is_capturing(cudaStream_t stream) { return captures().of(resolve(stream)) != nullptr; }
-bool is_any_capturing() { return !captures().streams.empty(); }
+bool is_any_capturing() { return captures().all != nullptr || !captures().streams.empty(); }
 
 bool capture_event(cudaEvent_t event, cudaStream_t stream) {
   if (!is_any_capturing()) return false;
@@ -84,7 +94,7 @@ cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type,
                     const std::function<cudaError_t(cudaStream_t)>& operation) {
   const cudaStream_t in = resolve(stream);
   if (is_any_capturing()) {
-    if (CUgraph_st* const graph = captures().of(in)) {
+    if (CUgraph_st* const graph = captures().all != nullptr ? captures().all : captures().of(in)) {
       add(graph, type, operation);
       return cudaSuccess;
     }
@@ -154,6 +164,44 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) 
   return cudaSuccess;
 }
 
+namespace gpusim::api {
+namespace {
+
+/// Puts the launch of a kernel into a graph.
+cudaError_t capture_kernel(CUgraph_st& graph, const cudaKernelNodeParams& p) {
+  captures().all = &graph;
+  const cudaError_t error =
+      device::launch_by_address({p.gridDim, p.blockDim, p.sharedMemBytes, nullptr, nullptr, 0}, p.func, p.kernelParams);
+  captures().all = nullptr;
+  return error;
+}
+
+}  // namespace
+}  // namespace gpusim::api
+
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, std::size_t,
+                                   const cudaKernelNodeParams* p) {
+  if (node == nullptr || graph == nullptr || p == nullptr) return result(cudaErrorInvalidValue);
+  if (const cudaError_t error = gpusim::api::capture_kernel(*graph, *p); error != cudaSuccess) return error;
+  *node = graph->nodes.back().get();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t executable, cudaGraphNode_t node,
+                                             const cudaKernelNodeParams* p) {
+  const auto at = executable->positions.find(node);
+  if (at == executable->positions.end() || p == nullptr) return result(cudaErrorInvalidValue);
+  CUgraph_st one;
+  if (const cudaError_t error = gpusim::api::capture_kernel(one, *p); error != cudaSuccess) return error;
+  executable->nodes[at->second] = one.nodes.back();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* p) {
+  CUgraph_st one;
+  if (const cudaError_t error = gpusim::api::capture_kernel(one, *p); error != cudaSuccess) return error;
+  *node = *one.nodes.back();
+  return cudaSuccess;
+}
+
 cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, std::size_t,
                                    const cudaMemcpy3DParms* p) {
   return gpusim::api::add_node(node, graph, cudaGraphNodeTypeMemcpy,
@@ -216,7 +264,7 @@ cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* f
 
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
   if (executable == nullptr || graph == nullptr) return result(cudaErrorInvalidValue);
-  *executable = new CUgraphExec_st{graph->nodes};
+  *executable = new CUgraphExec_st(*graph);
   return cudaSuccess;
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
@@ -233,7 +281,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t graph,
                                 cudaGraphExecUpdateResultInfo* info) {
   if (info != nullptr) *info = {cudaGraphExecUpdateSuccess, nullptr, nullptr};
-  executable->nodes = graph->nodes;
+  *executable = CUgraphExec_st(*graph);
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {

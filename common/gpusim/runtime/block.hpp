@@ -782,12 +782,12 @@ class BlockRunner {
   std::uint32_t epoch_ = 0, block_epoch_ = 0;
   bool trapped_ = false;
   bool follows_lost_block_ = false;  ///< a block of an earlier launch was given up
-  bool in_fiber_ = false;            ///< a thread runs
   Pulse& pulse_ = Pulse::make();
-  bool yields_ = false;  ///< a warp has had a long turn: it may be waiting for something that others write
+  bool in_fiber_ = false;  ///< a thread runs
+  bool yields_ = false;    ///< a warp has had a long turn: it may be waiting for something that others write
   WaitingLoop waiting_loop_;
   bool has_changed_ = false;  ///< since the accesses in the log have been looked at
-  int idle_rounds_ = 0;       ///< full logs since the last synchronisation
+  int idle_rounds_ = 0;    ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
   record::BlockRecord* record_ = nullptr;  ///< of this block, if it is recorded
   const device::Launch* launch_ = nullptr;

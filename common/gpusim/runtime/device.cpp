@@ -546,7 +546,7 @@ std::size_t run(const Launch& launch) {
     recorder->begin_launch();
   }
   KernelTable table;
-  Watchdog::begin();
+  Watchdog::begin(launch.kernel, std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z);
   const std::size_t static_bytes = pool.run(launch);
   Watchdog::end();
   table.end(launch, static_bytes);

@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -55,7 +56,8 @@ Numbers numbers_of(const OpCounters& c) {
 
 /// What the launches of a kernel have done.
 struct Kernel {
-  std::int64_t launches = 0;
+  std::int64_t launches = 0, first_launch = 0;
+  double seconds = 0;
   device::Index grid{}, block{};  ///< of the largest launch
   std::uint64_t threads = 0;      ///< it has
   std::map<std::string, std::vector<std::int64_t>> tensors;
@@ -65,6 +67,7 @@ struct Kernel {
 struct Table {
   std::string file;
   std::vector<std::pair<const void*, Kernel>> kernels;
+  std::int64_t launches = 0;
 
   Kernel& of(const void* address) {
     for (auto& [known, kernel] : kernels) {
@@ -78,7 +81,7 @@ struct Table {
 Table* table() {
   static Table* const instance = [] {
     const char* const file = std::getenv("GPUSIM_KERNELS");
-    return file == nullptr || *file == '\0' ? nullptr : new Table{file, {}};
+    return file == nullptr || *file == '\0' ? nullptr : new Table{file, {}, 0};
   }();
   return instance;
 }
@@ -117,25 +120,6 @@ std::string object(const std::vector<std::int64_t>& sums) {
   return text + "}";
 }
 
-/// "void scale[abi:kernel]<float>(float*, float)" -> "scale<float>"
-std::string name_of_kernel(const void* address) {
-  const std::string symbol = function_at(reinterpret_cast<std::uintptr_t>(address) + 1);
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> demangled(
-      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);
-  std::string name = status == 0 ? demangled.get() : symbol;
-  for (const std::string part : {"[abi:kernel]", "[abi:device]", "(anonymous namespace)::"}) {
-    for (std::size_t at; (at = name.find(part)) != name.npos;) name.erase(at, part.size());
-  }
-  if (name.starts_with("void ")) name.erase(0, 5);
-  int depth = 0;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    depth += name[i] == '<' ? 1 : name[i] == '>' ? -1 : 0;
-    if (name[i] == '(' && depth == 0) name.resize(i);
-  }
-  return name;
-}
-
 std::string text_of(const device::Index& index) {
   return "[" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " + std::to_string(index.z) +
          "]";
@@ -166,15 +150,38 @@ void write_defects(std::ostream& out, const std::vector<Defect>& defects) {
 
 }  // namespace
 
+/// "void scale[abi:kernel]<float>(float*, float)" -> "scale<float>"
+std::string name_of_kernel(const void* address) {
+  const std::string symbol = function_at(reinterpret_cast<std::uintptr_t>(address) + 1);
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> demangled(
+      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);
+  std::string name = status == 0 ? demangled.get() : symbol;
+  for (const std::string part : {"[abi:kernel]", "[abi:device]", "(anonymous namespace)::"}) {
+    for (std::size_t at; (at = name.find(part)) != name.npos;) name.erase(at, part.size());
+  }
+  if (name.starts_with("void ")) name.erase(0, 5);
+  int depth = 0;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    depth += name[i] == '<' ? 1 : name[i] == '>' ? -1 : 0;
+    if (name[i] == '(' && depth == 0) name.resize(i);
+  }
+  return name;
+}
+
 KernelTable::KernelTable() {
-  if (table() != nullptr) before_ = Session::instance().counters();
+  if (table() == nullptr) return;
+  before_ = Session::instance().counters();
+  began_ = std::chrono::steady_clock::now();
 }
 
 void KernelTable::end(const device::Launch& launch, std::size_t static_bytes) {
   if (table() == nullptr) return;
   const Report after = Session::instance().counters();
   Kernel& kernel = table()->of(launch.kernel);
-  ++kernel.launches;
+  if (kernel.launches++ == 0) kernel.first_launch = table()->launches;
+  ++table()->launches;
+  kernel.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
   const std::uint64_t threads = std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z *
                                 launch.block.x * launch.block.y * launch.block.z;
   if (threads > kernel.threads) {
@@ -203,7 +210,8 @@ bool write_kernel_table(const Report& report) {
   const char* between = "\n";
   for (const auto& [address, kernel] : table()->kernels) {
     out << between << "{\"name\": " << quoted(name_of_kernel(address))
-        << ", \"launches\": " << kernel.launches << ", \"grid\": " << text_of(kernel.grid)
+        << ", \"launches\": " << kernel.launches << ", \"first_launch\": " << kernel.first_launch
+        << ", \"seconds\": " << kernel.seconds << ", \"grid\": " << text_of(kernel.grid)
         << ", \"block\": " << text_of(kernel.block) << ", \"tensors\": {";
     const char* comma = "";
     for (const auto& [name, counters] : by_found_name(kernel.tensors)) {

@@ -2,6 +2,10 @@
 /// What each kernel has done, in a file for programs: GPUSIM_KERNELS=FILE.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
+#include <string>
+
 #include "gpusim/gpusim.hpp"
 #include "gpusim/runtime/device.hpp"
 
@@ -17,7 +21,11 @@ class KernelTable {
 
  private:
   Report before_;
+  std::chrono::steady_clock::time_point began_;
 };
+
+/// "scale<float>", of the address of a kernel.
+std::string name_of_kernel(const void* address);
 
 /// Writes the file: JSON with an object for each kernel, in the order of their first launches, and the
 /// defects of the report.

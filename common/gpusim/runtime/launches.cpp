@@ -21,6 +21,12 @@ thread_local Launcher told_launcher = nullptr;
 }  // namespace
 
 void push_launch(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, cudaStream_t stream) {
+  if (!is_on_host()) {
+    std::fputs(
+        "error: gpusim does not simulate dynamic parallelism: a function of the device launches a kernel\n",
+        stderr);
+    std::_Exit(2);
+  }
   open_launches.push_back({grid, block, dynamic_shared_bytes, stream});
 }
 

@@ -43,7 +43,7 @@ double inverse_erfc(double x) {
   if (x >= 0.5) return inverse_erf(1.0 - x);
   double y = first_guess(std::log(x) + std::log(2.0 - x));
   for (int i = 0; i < 4; ++i) {
-    const double step = (std::erfc(y) / x - 1.0) * (x * std::exp(y * y)) * kHalfRootPi;
+    const double step = (std::erfc(y) / x - 1.0) * std::exp(y * y + std::log(x)) * kHalfRootPi;
     y += step / (1.0 - y * step);
   }
   return y;
@@ -62,7 +62,21 @@ double scaled_erfc(double x) {
 
 double bessel_i(int order, double x) {
   if (x != x) return x;
-  const double value = std::cyl_bessel_i(double(order), std::fabs(x));
+  const double magnitude = std::fabs(x);
+  double value = kInfinity;
+  if (magnitude < 100.0) {
+    value = std::cyl_bessel_i(double(order), magnitude);
+  } else if (magnitude < 1000.0) {  // the asymptotic series
+    const double mu = 4.0 * order * order;
+    double sum = 1.0, term = 1.0;
+    for (int n = 1; n < 20; ++n) {
+      const double odd = 2.0 * n - 1.0;
+      term *= -(mu - odd * odd) / (8.0 * n * magnitude);
+      sum += term;
+    }
+    const double half = std::exp(magnitude / 2.0);  // its square may be too large
+    value = half * (half / std::sqrt(2.0 * 3.14159265358979323846 * magnitude)) * sum;
+  }
   return order % 2 != 0 && x < 0.0 ? -value : value;
 }
 

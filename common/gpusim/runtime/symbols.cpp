@@ -280,7 +280,8 @@ bool is_in_library(std::uintptr_t return_address) {
     name.remove_prefix(is_nested ? 3 : std::min<std::size_t>(2, name.size()));
     if (is_nested) name.remove_prefix(std::min(name.find_first_not_of("rVKRO"), name.size()));
     it->second = name.starts_with("St") || name.starts_with("Sa") || name.starts_with("Ss") ||
-                 name.starts_with("9__gnu_cxx") || name.starts_with("6gpusim");
+                 name.starts_with("9__gnu_cxx") || name.starts_with("6gpusim") ||
+                 mangled.starts_with("__sanitizer_") || mangled.starts_with("__tsan_");
   }
   return it->second;
 }

@@ -1,5 +1,6 @@
 /// @file
-/// Ends a program whose kernel makes no progress: GPUSIM_TIMEOUT=SECONDS.
+/// Ends a program whose kernel makes no progress: GPUSIM_TIMEOUT=SECONDS. With GPUSIM_PROGRESS=1, shows how
+/// far a kernel is that takes long, in a line of the terminal.
 #pragma once
 
 #include <pthread.h>
@@ -25,8 +26,8 @@ class Pulse {
 
 class Watchdog {
  public:
-  /// A launch begins or ends.
-  static void begin();
+  /// A launch begins or ends. @param blocks  of its grid
+  static void begin(const void* kernel, std::uint64_t blocks);
   static void end();
   /// A block has ended.
   static void count_block();

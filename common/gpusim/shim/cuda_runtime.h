@@ -21,6 +21,10 @@
 #define __constant__ \
   __attribute__((abi_tag("constant")))  // says which variables are the device's, as that of __device__
 #define __grid_constant__
+#define __managed__ __attribute__((abi_tag("device")))  // the host may use it as well
+#define __nv_pure__
+#define __inline_hint__
+#define __maxnreg__(...)
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__
 #define __launch_bounds__(...)

@@ -62,13 +62,22 @@ GPUSIM_INLINE float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
 GPUSIM_INLINE float rsqrt(float x) { return rsqrtf(x); }
 GPUSIM_INLINE double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 
+namespace gpusim::device {
+
+/// In [-1/2, 1/2], with the same sine of its product with pi. @param x  in [-1, 1]
+GPUSIM_INLINE double nearest_quarter(double x) {
+  return x > 0.5 ? 1.0 - x : x < -0.5 ? -(1.0 + x) : x;
+}
+
+}  // namespace gpusim::device
+
 #define GPUSIM_OF_ONE(name, expression)                                   \
   GPUSIM_INLINE double name(double x) { return expression; }              \
   GPUSIM_INLINE float name##f(float x) { return float(name(double(x))); } \
   GPUSIM_INLINE float name(float x) { return name##f(x); }
 GPUSIM_OF_ONE(rcbrt, 1.0 / cbrt(x))
-GPUSIM_OF_ONE(sinpi, sin(M_PI* remainder(x, 2.0)))
-GPUSIM_OF_ONE(cospi, cos(M_PI* remainder(x, 2.0)))
+GPUSIM_OF_ONE(sinpi, sin(M_PI* gpusim::device::nearest_quarter(remainder(x, 2.0))))
+GPUSIM_OF_ONE(cospi, sin(M_PI*(0.5 - fabs(remainder(x, 2.0)))))
 GPUSIM_OF_ONE(normcdf, 0.5 * erfc(-x * M_SQRT1_2))
 #undef GPUSIM_OF_ONE
 GPUSIM_INLINE void sincospif(float x, float* sine, float* cosine) {

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
-from .. import machine, packages, phases, project
+from ...watch import page, recording
+from .. import machine, packages, phases, project, setup
 from ..console import Console, LearnError
+from . import watch
 
 HELP = "run a CUDA program of your own on the simulator: what it moves, and what is wrong with it"
 FOLDER = project.ROOT / "build" / "sim-programs"
@@ -22,8 +25,6 @@ def build_simulator(console: Console) -> None:
     if not TOOLCHAIN.exists():
         packages.ensure(console, packages.PACKAGES)
         machine.require_toolchain()
-        from .. import setup
-
         setup.configure(console, "sim")
     command = ["cmake", "--build", "--preset", "sim", "--target", "gpusim_toolchain"]
     reader = phases.NinjaReader()
@@ -39,4 +40,14 @@ def main(console: Console, args: argparse.Namespace) -> int:
 
     if not {"-h", "--help"} & set(args.words[: [*args.words, "--"].index("--")]) and args.words:
         build_simulator(console)
-    return cli.main(args.words, command="./learn sim", tools=TOOLCHAIN, cache=FOLDER)
+
+    def write_page(record: str, source: Path) -> None:
+        path = watch.FOLDER / f"{source.stem}.html"
+        try:
+            page.write_page(Path(record), path, title=source.name, sources=source.resolve().parent)
+        except recording.WatchError as error:
+            raise LearnError(str(error), 1) from error
+        console.say(f"page:  {project.shown(path)}", "bold")
+        watch.open_in_browser(console, path)
+
+    return cli.main(args.words, command="./learn sim", tools=TOOLCHAIN, cache=FOLDER, watch=write_page)

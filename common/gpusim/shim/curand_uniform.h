@@ -1,0 +1,5 @@
+/// @file
+/// <curand_uniform.h>: part of <curand_kernel.h>.
+#pragma once
+
+#include "curand_kernel.h"
