@@ -284,9 +284,19 @@ class Rewriter {
     const std::string pointer = "static_cast<void (*)(" +
                                 joined(own, "::gpusim::device::Plain<decltype(", ")>") + ")>(" + full_name +
                                 ")";
-    edits_.insert(at(body).end(), " if (::gpusim::device::is_on_host()) { if (!::gpusim::device::is_asked(" +
-                                      pointer + ")) ::gpusim::device::enter_kernel(" + pointer +
-                                      (arguments.empty() ? "" : ", ") + arguments + "); return; }");
+    edits_.insert(at(body).end(),
+                  " if (::gpusim::device::is_on_host()) { if (!::gpusim::device::is_asked(" + pointer +
+                      ")) ::gpusim::device::" + entry_of(begin_of_declaration(attribute), body) + pointer +
+                      (arguments.empty() ? "" : ", ") + arguments + "); return; }");
+  }
+
+  /// The function that launches a kernel, with its cluster if the declaration has one.
+  std::string entry_of(std::size_t begin, std::size_t end) const {
+    for (std::size_t i = begin; i < end; ++i) {
+      if (!at(i).is("gpusim_cluster")) continue;
+      return "enter_clusters(dim3(" + text_of(i + 2, closing(tokens_, i + 1)) + "), ";
+    }
+    return "enter_kernel(";
   }
 
   static std::string joined(const std::vector<Parameter>& parameters, const std::string& before,

@@ -28,6 +28,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__
 #define __launch_bounds__(...)
+#define __cluster_dims__(...) __attribute__((gpusim_cluster(__VA_ARGS__)))  // which the front end reads
 #define __align__(n) __attribute__((aligned(n)))
 
 /// A CPU thread runs one block at a time, so a variable of a block is a variable of its CPU thread.
@@ -153,6 +154,20 @@ template <class... Params, class... Args>
 __attribute__((noinline)) GPUSIM_WITHOUT_HOOKS void enter_kernel(void (*kernel)(Params...),
                                                                  Args... arguments) {
   const cudaLaunchConfig_t config = pop_launch(reinterpret_cast<const void*>(kernel));
+  cudaLaunchKernelEx(&config, kernel, std::move(arguments)...);
+}
+/// The same for a kernel with __cluster_dims__.
+template <class... Params, class... Args>
+__attribute__((noinline)) GPUSIM_WITHOUT_HOOKS void enter_clusters(dim3 cluster, void (*kernel)(Params...),
+                                                                   Args... arguments) {
+  cudaLaunchConfig_t config = pop_launch(reinterpret_cast<const void*>(kernel));
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = cluster.x;
+  attribute.val.clusterDim.y = cluster.y;
+  attribute.val.clusterDim.z = cluster.z;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
   cudaLaunchKernelEx(&config, kernel, std::move(arguments)...);
 }
 
