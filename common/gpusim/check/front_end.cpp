@@ -319,6 +319,7 @@ class Rewriter {
     if (i > 0 && !is_any(at(i - 1), {";", "{", "}", ")", ":", "else", "do"})) return;
     const std::string statement(text_.substr(at(i).begin, at(close).end() - at(i).begin));
     const TranslatedAsm translated = translate_asm(on_one_line(statement));
+    if (translated.code.empty() && translated.error.empty()) return;
     has_asm_ = true;
     if (!translated.error.empty()) {
       const Place place = place_of(text_, at(i).begin);

@@ -496,6 +496,15 @@ GPUSIM_INLINE void store(char* to, const Vector<T, kCount>& values) {
   }
 }
 
+template <class T>
+GPUSIM_INLINE T load_volatile(const char* from) {
+  return as<T>(*reinterpret_cast<const volatile Unsigned<T>*>(from));
+}
+template <class T>
+GPUSIM_INLINE void store_volatile(char* to, T value) {
+  *reinterpret_cast<volatile Unsigned<T>*>(to) = as<Unsigned<T>>(value);
+}
+
 /// What an access releases and acquires.
 enum class Sem { kRelaxed, kAcquire, kRelease, kBoth };
 
