@@ -25,6 +25,7 @@ def compile_and_run(text: str, toolchain: str) -> tuple[int, list[str]]:
         env = {**os.environ, "GPUSIM_TOOLCHAIN": toolchain, "PYTHONPATH": str(ROOT / "common" / "gpusim")}
         done = subprocess.run(
             [sys.executable, "-m", "gpusim", str(source)],
+            check=False,
             env=env,
             cwd=folder,
             stdout=subprocess.PIPE,
@@ -38,7 +39,8 @@ class InlinePtx(unittest.TestCase):
     toolchain = ""
 
     def expect_error(self, ptx: str, words: str) -> None:
-        text = f"__global__ void k(unsigned* x) {{\n  unsigned v;\n  asm {ptx};\n  *x = v;\n}}\nint main() {{}}\n"
+        kernel = f"__global__ void k(unsigned* x) {{\n  unsigned v;\n  asm {ptx};\n  *x = v;\n}}\n"
+        text = kernel + "int main() {}\n"
         status, lines = compile_and_run(text, self.toolchain)
         self.assertEqual(status, 2, lines)
         self.assertEqual(len(lines), 1, lines)
