@@ -284,19 +284,23 @@ class Rewriter {
     const std::string pointer = "static_cast<void (*)(" +
                                 joined(own, "::gpusim::device::Plain<decltype(", ")>") + ")>(" + full_name +
                                 ")";
-    edits_.insert(at(body).end(),
-                  " if (::gpusim::device::is_on_host()) { if (!::gpusim::device::is_asked(" + pointer +
-                      ")) ::gpusim::device::" + entry_of(begin_of_declaration(attribute), body) + pointer +
-                      (arguments.empty() ? "" : ", ") + arguments + "); return; }");
+    edits_.insert(at(body).end(), " if (::gpusim::device::is_on_host()) { " +
+                                      take_cluster(begin_of_declaration(attribute), open) +
+                                      "if (!::gpusim::device::is_asked(" + pointer +
+                                      ")) ::gpusim::device::enter_kernel(" + pointer +
+                                      (arguments.empty() ? "" : ", ") + arguments + "); return; }");
   }
 
-  /// The function that launches a kernel, with its cluster if the declaration has one.
-  std::string entry_of(std::size_t begin, std::size_t end) const {
+  /// Removes __cluster_dims__ from a declaration. @return  a statement that says it, or nothing
+  std::string take_cluster(std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       if (!at(i).is("gpusim_cluster")) continue;
-      return "enter_clusters(dim3(" + text_of(i + 2, closing(tokens_, i + 1)) + "), ";
+      const std::string numbers = text_of(i + 2, closing(tokens_, i + 1));
+      const auto [first, after] = attribute_around(i);
+      edits_.replace(at(first).begin, at(after - 1).end(), "");
+      return "::gpusim::device::set_cluster(" + numbers + "); ";
     }
-    return "enter_kernel(";
+    return "";
   }
 
   static std::string joined(const std::vector<Parameter>& parameters, const std::string& before,
@@ -401,9 +405,21 @@ class Rewriter {
 
   // ---- dynamic shared arrays -----------------------------------------------------------------------------
 
+  /// `__shared__ alignas(16) float x[4]`: g++ wants alignas before the attributes of __shared__.
+  void move_alignas(std::size_t begin, std::size_t i) {
+    for (; i < tokens_.size() && !is_any(at(i), {";", "=", "{", "}"}); ++i) {
+      if (!at(i).is("alignas") || !at(i + 1).is("(")) continue;
+      const std::size_t close = closing(tokens_, i + 1);
+      edits_.insert(at(begin).begin, text_of(i, close + 1) + " ");
+      edits_.replace(at(i).begin, at(close).end(), "");
+      return;
+    }
+  }
+
   /// @param i  of __constinit, a part of what the shim makes of __shared__
   void rewrite_shared(std::size_t i) {
     const std::size_t begin = begin_of_declaration(i);
+    move_alignas(begin, i);
     bool is_extern = false;
     std::size_t end = begin;
     for (; end < tokens_.size() && !is_any(at(end), {";", "{", "}"}); ++end) {
