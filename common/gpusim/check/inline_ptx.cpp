@@ -879,7 +879,11 @@ class Translator {
 
   static std::string sem(const Parts& p) {
     const bool both = has(p, "acq_rel");
-    return kScope + "Sem::" + (both ? "kBoth" : has(p, "acquire") ? "kAcquire" : has(p, "release") ? "kRelease" : "kRelaxed");
+    return kScope + "Sem::" +
+           (both                ? "kBoth"
+            : has(p, "acquire") ? "kAcquire"
+            : has(p, "release") ? "kRelease"
+                                : "kRelaxed");
   }
 
   static std::string load(const Parts& p, const Operands& o, const Type& t, const std::string& name) {
@@ -890,8 +894,8 @@ class Translator {
     if (count == 1) {
       if (t.bits >= 32 && (has(p, "relaxed") || has(p, "acquire")) && !has(p, "cta")) {
         const Type bits = *type_of("b" + std::to_string(t.bits));
-        return out(to, kScope + "atomic(" + kScope + "Sem::" + (has(p, "acquire") ? "kOrdered" : "kRelaxed") +
-                           ", " + at + ", " + cpp(bits) + "(0), " + kScope + "OpKeep{})");
+        return out(
+            to, kScope + "atomic(" + sem(p) + ", " + at + ", " + cpp(bits) + "(0), " + kScope + "OpKeep{})");
       }
       return out(to, kScope + "load<" + cpp(t) + ", 1>(" + at + ").x[0]");
     }
@@ -909,9 +913,8 @@ class Translator {
     if (from.kind != Operand::Kind::kVector && t.bits >= 32 && (has(p, "relaxed") || has(p, "release")) &&
         !has(p, "cta")) {
       const Type bits = *type_of("b" + std::to_string(t.bits));
-      return "static_cast<void>(" + kScope + "atomic(" + kScope +
-             "Sem::" + (has(p, "release") ? "kOrdered" : "kRelaxed") + ", " + at + ", " + in(from, bits) +
-             ", " + kScope + "OpExch{})); ";
+      return "static_cast<void>(" + kScope + "atomic(" + sem(p) + ", " + at + ", " + in(from, bits) + ", " +
+             kScope + "OpExch{})); ";
     }
     const Operands one{from};
     const Operands& items = from.kind == Operand::Kind::kVector ? from.items : one;
@@ -959,8 +962,8 @@ class Translator {
     }
     if (has(p, "cas")) {
       const Type bits = *type_of("b" + std::to_string(t.bits));
-      return result(kScope + "compare_and_swap<" + cpp(bits) + ">(" + sem(p) + ", " + at + ", " + in(value, bits) + ", " +
-                    in(nth(o, first + 2, name), bits) + ")");
+      return result(kScope + "compare_and_swap<" + cpp(bits) + ">(" + sem(p) + ", " + at + ", " +
+                    in(value, bits) + ", " + in(nth(o, first + 2, name), bits) + ")");
     }
     for (const auto& [word, function] : kOps) {
       if (!has(p, word)) continue;

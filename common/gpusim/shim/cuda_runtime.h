@@ -159,6 +159,20 @@ __attribute__((noinline)) GPUSIM_WITHOUT_HOOKS void enter_kernel(void (*kernel)(
   const cudaLaunchConfig_t config = pop_launch(reinterpret_cast<const void*>(kernel));
   cudaLaunchKernelEx(&config, kernel, std::move(arguments)...);
 }
+/// The same for a kernel with __cluster_dims__.
+template <class... Params, class... Args>
+__attribute__((noinline)) GPUSIM_WITHOUT_HOOKS void enter_clusters(dim3 cluster, void (*kernel)(Params...),
+                                                                   Args... arguments) {
+  cudaLaunchConfig_t config = pop_launch(reinterpret_cast<const void*>(kernel));
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = cluster.x;
+  attribute.val.clusterDim.y = cluster.y;
+  attribute.val.clusterDim.z = cluster.z;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, std::move(arguments)...);
+}
 
 }  // namespace gpusim::device
 

@@ -163,7 +163,9 @@ GPUSIM_INLINE void ThreadStore(T* to, std::remove_cv_t<T> value) {
 }
 
 GPUSIM_INLINE unsigned LaneId() { return unsigned(gpusim::device::lane()); }
-GPUSIM_INLINE unsigned WarpId() { return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32; }
+GPUSIM_INLINE unsigned WarpId() {
+  return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32;
+}
 GPUSIM_INLINE unsigned LaneMaskLt() { return (1u << LaneId()) - 1; }
 template <class T>
 constexpr T DivideAndRoundUp(T a, T b) {
