@@ -12,8 +12,6 @@
 namespace gpusim::check {
 namespace {
 
-constexpr std::string_view kDynamicSymbol = "gpusim_dynamic_shared";  // runtime/dynamic_shared.cpp defines it
-
 bool is_any(const Token& token, std::initializer_list<std::string_view> texts) {
   return std::any_of(texts.begin(), texts.end(), [&](std::string_view text) { return token.is(text); });
 }
