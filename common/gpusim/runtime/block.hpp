@@ -546,6 +546,7 @@ class BlockRunner {
 
   // block_counts.cpp
   void process(const WarpAccess& access, int warp);
+  bool process_special(const WarpAccess& access, int warp);
   void process_fence(InstructionKey key, std::uint32_t lanes, int warp);
   void count_global(const WarpAccess& access, const Pattern& pattern);
   void count_shared(const WarpAccess& access, const Pattern& pattern);

@@ -17,29 +17,37 @@ namespace gpusim {
 
 std::vector<TraceEntry>* trace = nullptr;
 
+/// What is no plain access. @return  false if it has to be counted as well
+bool BlockRunner::process_special(const WarpAccess& access, int warp) {
+  const InstructionKey& key = access.key;
+  switch (key.kind()) {
+    case AccessKind::kOperation: process_operations(access, warp); return true;
+    case AccessKind::kDependency:
+      for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+        const int lane = std::countr_zero(rest);
+        process_dependency(access.addresses[lane] != 0, warp * kWarpSize + lane);
+      }
+      return true;
+    case AccessKind::kReadPublished:
+      for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+        const int lane = std::countr_zero(rest);
+        take_news(access.addresses[lane], warp * kWarpSize + lane, reinterpret_cast<const void*>(key.pc()));
+      }
+      return key.space() == Space::kLocal;
+    case AccessKind::kArrival: process_arrivals(access, warp); return true;
+    case AccessKind::kFence: process_fence(key, access.lanes, warp); return true;
+    default: break;
+  }
+  if (key.kind() < AccessKind::kCopyCommit) return false;
+  process_note(access, warp);
+  return true;
+}
+
 void BlockRunner::process(const WarpAccess& access, int warp) {
   const InstructionKey& key = access.key;
   if (record_ != nullptr) [[unlikely]]
     settle_defects_before(log_.number_of(access), warp);
-  if (key.kind() == AccessKind::kOperation) return process_operations(access, warp);
-  if (key.kind() == AccessKind::kDependency) {
-    for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
-      const int lane = std::countr_zero(rest);
-      process_dependency(access.addresses[lane] != 0, warp * kWarpSize + lane);
-    }
-    return;
-  }
-  if (key.kind() == AccessKind::kReadPublished) {
-    for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
-      const int lane = std::countr_zero(rest);
-      take_news(access.addresses[std::size_t(lane)], warp * kWarpSize + lane,
-                reinterpret_cast<const void*>(key.pc()));
-    }
-    if (key.space() == Space::kLocal) return;
-  }
-  if (key.kind() == AccessKind::kArrival) return process_arrivals(access, warp);
-  if (key.kind() == AccessKind::kFence) return process_fence(key, access.lanes, warp);
-  if (key.kind() >= AccessKind::kCopyCommit) return process_note(access, warp);
+  if (key.kind() > AccessKind::kAtomic && process_special(access, warp)) return;
   warps_[warp].barrier_pc = nullptr;
   if (!warps_[warp].products.tiles.empty()) ++tally.ops.accesses_beside_products;
   if (trace != nullptr) [[unlikely]] {

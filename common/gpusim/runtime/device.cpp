@@ -6,8 +6,11 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -46,6 +49,31 @@ int worker_count() {
   }
   return int(std::max(1u, std::thread::hardware_concurrency()));
 }
+
+/// Memory that is reserved costs nothing until it is used; then there may be none.
+class Memory {
+ public:
+  /// Looks from time to time. Call it from any CPU thread.
+  bool is_short() {
+    using std::chrono::steady_clock;
+    constexpr std::int64_t kPeriod = std::chrono::nanoseconds(std::chrono::milliseconds(100)).count();
+    constexpr std::int64_t kLeast = 128 * 1024;  // KiB
+    const std::int64_t now = steady_clock::now().time_since_epoch().count();
+    std::int64_t next = next_;
+    if (now < next || !next_.compare_exchange_strong(next, now + kPeriod)) return false;
+    std::FILE* const file = std::fopen("/proc/meminfo", "r");
+    if (file == nullptr) return false;
+    char line[128];
+    long long available = -1;
+    while (available < 0 && std::fgets(line, sizeof line, file) != nullptr)
+      if (std::sscanf(line, "MemAvailable: %lld", &available) != 1) available = -1;
+    std::fclose(file);
+    return available >= 0 && available < kLeast;
+  }
+
+ private:
+  std::atomic<std::int64_t> next_{0};
+};
 
 /// CPU threads that wait for launches. Each keeps its BlockRunner, with its stacks and shadow memory.
 class Pool {
@@ -130,6 +158,12 @@ class Pool {
  private:
   /// The next block of the launch. Until it is known, no other thread may take those below it for ended.
   std::uint64_t take_block(std::size_t thread) {
+    if (memory_.is_short()) {
+      std::fprintf(
+          stderr,
+          "gpusim: error: the program needs more memory than this machine has: choose a smaller size\n");
+      end_process(2);
+    }
     Progress& progress = Progress::instance();
     progress.reach(thread, next_number_ + std::uint32_t(std::min<std::uint64_t>(next_block_, blocks_)));
     Watchdog::count_block();
@@ -200,6 +234,7 @@ class Pool {
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   std::vector<std::thread> extra_;  ///< for this launch
+  Memory memory_;
   std::vector<std::thread> threads_;
   bool stop_ = false;
   int busy_ = 0;
