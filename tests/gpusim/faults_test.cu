@@ -133,12 +133,15 @@ struct Shape {
   float size;
   __device__ explicit Shape(float s) : size(s) {}
   __device__ virtual float area() const = 0;
+
+ protected:
+  ~Shape() = default;
 };
-struct Square : Shape {
+struct Square final : Shape {
   using Shape::Shape;
   __device__ float area() const override { return size * size; }
 };
-struct Circle : Shape {
+struct Circle final : Shape {
   float factor;
   __device__ explicit Circle(float s) : Shape(s), factor(3.0f) {}
   __device__ float area() const override { return factor * size * size; }

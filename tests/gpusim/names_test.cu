@@ -1,6 +1,6 @@
 /// @file
-/// The names of allocations, which come from the variables of the host that hold the pointers, and comments that silence a
-/// finding on their line.
+/// The names of allocations, which come from the variables of the host that hold the pointers, and comments
+/// that silence a finding on their line.
 #include <cuda_runtime.h>
 
 #include <set>
@@ -105,9 +105,9 @@ TEST(Names, OfTheVariablesOfTheHost) {
   use(d_long);
   std::set<std::string> names;
   for (const auto& [name, counters] : gpusim::take_report().tensors) names.insert(name);
-  EXPECT_EQ(names, (std::set<std::string>{"d_x", "d_y", "in_namespace", "grid.cells", "other->next", "rows[0]",
-                                          "rows[1]", "parts[0]", "parts[1]", "made", "passed", "holder.data_",
-                                          "d_local", "first", "second", "d_long"}));
+  EXPECT_EQ(names, (std::set<std::string>{"d_x", "d_y", "in_namespace", "grid.cells", "other->next",
+                                          "rows[0]", "rows[1]", "parts[0]", "parts[1]", "made", "passed",
+                                          "holder.data_", "d_local", "first", "second", "d_long"}));
 }
 
 TEST(Names, InReports) {

@@ -25,7 +25,8 @@ std::string trimmed(std::string_view text) {
 /// A call may go over several lines: this many of them, from the one that the debug information names.
 constexpr int kLinesOfCall = 4;
 
-/// The source from `first` to `last`, relative to a place "/path/kernel.cu:48", without comments at line ends.
+/// The source from `first` to `last`, relative to a place "/path/kernel.cu:48", without comments at line
+/// ends.
 std::string source_around(const std::string& place, int first, int last) {
   const std::size_t colon = place.rfind(':');
   if (colon == place.npos) return "";
@@ -123,11 +124,12 @@ std::pair<std::string, bool> variable_of(std::string text) {
       changed = true;
     }
   }
-  const bool is_name = !text.empty() && (is_word(text[0]) || text[0] == ':') &&
-                       std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
-                       std::all_of(text.begin(), text.end(), [](char c) {
-                         return is_word(c) || std::string_view(".:->[]+*% ").find(c) != std::string_view::npos;
-                       });
+  const bool is_name =
+      !text.empty() && (is_word(text[0]) || text[0] == ':') &&
+      std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
+      std::all_of(text.begin(), text.end(), [](char c) {
+        return is_word(c) || std::string_view(".:->[]+*% ").find(c) != std::string_view::npos;
+      });
   if (const std::size_t plus = text.find('+'); is_name && plus != text.npos && !is_address)
     return {trimmed(text.substr(0, plus)) + "[" + trimmed(text.substr(plus + 1)) + "]", true};
   return {is_name ? text : "", is_address};
@@ -137,7 +139,7 @@ std::pair<std::string, bool> variable_of(std::string text) {
 /// "Buffer d_x(n)"; empty if there is none.
 std::string receiver_of(std::string_view text, std::size_t at) {
   while (at > 0 && (is_space(text[at - 1]) || text[at - 1] == ':' || is_word(text[at - 1]))) --at;  // a scope
-  if (at > 0 && text[at - 1] == ')') {  // a cast
+  if (at > 0 && text[at - 1] == ')') {                                                              // a cast
     int depth = 0;
     while (at > 0) {
       --at;
@@ -157,11 +159,13 @@ std::string receiver_of(std::string_view text, std::size_t at) {
     const char c = text[begin - 1];
     depth += (c == ']') - (c == '[');
     const bool is_arrow = c == '>' && begin > 1 && text[begin - 2] == '-';
-    if (depth == 0 && !is_word(c) && c != '.' && c != '[' && !is_arrow && !(c == '-' && text[begin] == '>')) break;
+    if (depth == 0 && !is_word(c) && c != '.' && c != '[' && !is_arrow && !(c == '-' && text[begin] == '>'))
+      break;
   }
   const std::string name = trimmed(text.substr(begin, end - begin));
   static constexpr std::string_view kNoVariables[] = {"return", "if", "while", "switch", "sizeof"};
-  return std::find(std::begin(kNoVariables), std::end(kNoVariables), name) == std::end(kNoVariables) ? name : "";
+  return std::find(std::begin(kNoVariables), std::end(kNoVariables), name) == std::end(kNoVariables) ? name
+                                                                                                     : "";
 }
 
 /// The object that a constructor of a class makes on this line: "d_x" in "Buffer<float> d_x(n);"
@@ -216,13 +220,15 @@ bool returns(const std::string& place, const std::string& variable) {
 std::string array_of(const std::string& place, const std::string& variable) {
   constexpr int kLinesBefore = -4;
   const std::string text = source_around(place, kLinesBefore, 0);
-  for (std::size_t at = text.find(variable); at != text.npos && !variable.empty(); at = text.find(variable, at + 1)) {
+  for (std::size_t at = text.find(variable); at != text.npos && !variable.empty();
+       at = text.find(variable, at + 1)) {
     if (at == 0 || (text[at - 1] != '&' && !is_space(text[at - 1]))) continue;
     std::size_t end = at + variable.size();
     while (end < text.size() && text[end] == ' ') ++end;
     if (end + 1 >= text.size() || text[end] != ':' || text[end + 1] == ':') continue;
     const std::size_t close = text.find(')', end);
-    const std::string array = close == text.npos ? "" : variable_of(text.substr(end + 1, close - end - 1)).first;
+    const std::string array =
+        close == text.npos ? "" : variable_of(text.substr(end + 1, close - end - 1)).first;
     if (!array.empty()) return array;
   }
   return "";
@@ -249,10 +255,12 @@ std::string allocation_name(const std::vector<Frame>& frames, std::size_t number
   if (frames.empty()) return "";
   WrittenCall call;
   const auto text_of = [&](std::size_t frame) { return source_around(frames[frame].place, 0, kLinesOfCall); };
-  if (!find_call(text_of(0), "cudaMalloc", false, call) && !find_call(text_of(0), "cudaHostAlloc", true, call))
+  if (!find_call(text_of(0), "cudaMalloc", false, call) &&
+      !find_call(text_of(0), "cudaHostAlloc", true, call))
     return "";
   const std::size_t end_of_line = text_of(0).find('\n');
-  for (WrittenCall next; number > 0 && find_call(text_of(0), "cudaMalloc", false, next, call.begin + 1); --number) {
+  for (WrittenCall next; number > 0 && find_call(text_of(0), "cudaMalloc", false, next, call.begin + 1);
+       --number) {
     if (next.begin > end_of_line) break;
     call = next;
   }

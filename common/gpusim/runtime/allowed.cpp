@@ -61,7 +61,8 @@ const Allowed::Lines& Allowed::lines_of(const std::string& path) {
     std::string unknown;
     bool is_empty = true;
     for (std::string name; unknown.empty() && list >> name; is_empty = false) {
-      if (std::isalpha(static_cast<unsigned char>(name[0])) == 0) break;  // a reason, in brackets or after a dash
+      if (std::isalpha(static_cast<unsigned char>(name[0])) == 0)
+        break;  // a reason, in brackets or after a dash
       const bool ends = name.back() == ':' || name.back() == '.' || name.back() == ';';
       if (ends) name.pop_back();
       const auto word =

@@ -172,7 +172,7 @@ cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigne
 cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void* kernel,
                                    void (*body)(const void*), const void* arguments,
                                    std::size_t argument_bytes, std::initializer_list<std::int64_t> integers) {
-  const OneHostThread turn;
+  const gpusim::OneHostThread turn;
   const dim3 grid = config.gridDim;
   const dim3 block = config.blockDim;
   const auto in_range = [](unsigned value, unsigned most) { return value >= 1 && value <= most; };

@@ -80,8 +80,8 @@ Arena::Arena() {
     publishers_ = std::move(publishers);
   }
   if (base_ == 0) throw std::runtime_error("gpusim: cannot reserve address space (ulimit -v?)");
-  // Only what a program uses costs memory: for a byte that is both read and written, 1 byte of data, 1/4 byte of
-  // initialisation state and 8 of race state.
+  // Only what a program uses costs memory: for a byte that is both read and written, 1 byte of data, 1/4 byte
+  // of initialisation state and 8 of race state.
   capacity_ = std::min(size_ / 2, physical / 4 * 3);
   top_ = base_ + kFirstGap;
   allocations_.emplace_back();  // index 0 means "none"
@@ -182,7 +182,8 @@ const std::map<std::string, std::string>& Arena::find_names() {
     return std::find_if(stack.begin(), stack.end(), [&](std::uintptr_t pc) { return known.contains(pc); });
   };
   for (const Allocation& a : allocations_) {
-    if (const auto pc = innermost(a.callers); pc != a.callers.end()) calls[known.at(*pc).front().place].insert(*pc);
+    if (const auto pc = innermost(a.callers); pc != a.callers.end())
+      calls[known.at(*pc).front().place].insert(*pc);
   }
   for (Allocation& a : allocations_) {
     if (a.callers.empty()) continue;
@@ -197,8 +198,7 @@ const std::map<std::string, std::string>& Arena::find_names() {
       const auto pc = innermost(place->first);
       if (pc == place->first.end()) continue;
       const std::set<std::uintptr_t>& on_line = calls[frames.front().place];
-      place->second =
-          allocation_name(frames, std::size_t(std::distance(on_line.begin(), on_line.find(*pc))));
+      place->second = allocation_name(frames, std::size_t(std::distance(on_line.begin(), on_line.find(*pc))));
     }
     std::string name = place->second;
     if (name.empty()) continue;

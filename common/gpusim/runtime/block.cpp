@@ -122,6 +122,8 @@ void BlockRunner::begin_block(std::uint64_t linear, std::uint32_t number) {
   arrived_.clear();
   arrivals_.clear();
   seen_releases_.clear();
+  guards_.clear();
+  has_locks_ = false;
   dependencies_.clear();
   declared_.clear();
   latest_stores_.clear();
@@ -161,6 +163,8 @@ void BlockRunner::start_threads() {
     t.index = index;
     t.linear = i;
     t.state = State::kReady;
+    t.locks.clear();
+    t.volatile_read = 0;
     t.reads_outside = 0;
     t.fence_epoch = 0;
     t.fence_pc = nullptr;

@@ -68,8 +68,10 @@ struct WaitingLoop {
   std::array<std::uintptr_t, kMostWords> words;
   int count = 0;
   bool has_others = false;  ///< it does something else
+  bool is_plain = false;    ///< it reads with ordinary loads, which seldom means that it waits
   int rounds = 0;           ///< for so many windows
   bool is_told = false;     ///< the other blocks know (see Progress)
+  bool is_plain_wait = false;
   std::uint64_t changes = 0;
   std::chrono::steady_clock::time_point since;  ///< all blocks wait, without any change
 
@@ -82,6 +84,8 @@ struct WaitingLoop {
       return;
     }
     if (kind == AccessKind::kArrival) return;
+    if (access.key.space() == Space::kShared) has_others = true;  // no other block changes it
+    if (kind == AccessKind::kRead) is_plain = true;
     const std::uintptr_t word = access.addresses[std::size_t(std::countr_zero(access.lanes))];
     if (std::find(words.begin(), words.begin() + count, word) != words.begin() + count) return;
     if (count == kMostWords) {
@@ -201,14 +205,16 @@ class BlockRunner {
   /// Carries out such an atomic operation. See GridOrder.
   template <class Operation>
   void arrive_at_counter(const void* counter, bool acquires, Operation&& operation, const void* pc);
-  /// A thread has read a word with an atomic operation, or is about to read it as volatile: it acquires what other blocks
-  /// have released there.
+  /// A thread has read a word with an atomic operation, or is about to read it as volatile: it acquires what
+  /// other blocks have released there. The thread that runs may have taken a lock, or given one up.
+  void note_lock(const void* word, bool takes);
   void note_news(const void* word, const void* pc);
   /// A volatile access: atomic, but it does not change what it reads.
   template <AccessKind kKind, std::size_t kSize>
   void volatile_access(const void* pointer, const void* pc) {
     const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-    if (address - shared_base_ < shared_bytes_ || is_own_local(address)) return access<kKind, kSize>(pointer, pc);
+    if (address - shared_base_ < shared_bytes_ || is_own_local(address))
+      return access<kKind, kSize>(pointer, pc);
     on_volatile_access(pointer, kSize, kKind, pc);
   }
   void on_volatile_access(const void* pointer, std::size_t size, AccessKind kind, const void* pc);
@@ -359,15 +365,18 @@ class BlockRunner {
     void (*resolve)(void* const*) = nullptr;
     // kBlockSync; kMbarrier: the parity; kNamedBarrier: the number
     int value = 0;
-    std::uintptr_t barrier = 0;      ///< kMbarrier
-    int party = 0;                   ///< kNamedBarrier: the threads that have to come
-    bool arrived = false;            ///< kMbarrier, kNamedBarrier: the scheduler has seen this thread there
-    bool of_cluster = false;         ///< kMbarrier: the scope of the wait
-    bool only_tests = false;         ///< kMbarrier: it goes on even if the phase is not complete
-    bool tries = false;              ///< kMbarrier: it goes on if no thread can do anything else
-    bool passed = false;             ///< kMbarrier: the phase was complete
-    int reads_outside = 0;           ///< that it has made: what it does with their values is not reported
-    std::uint32_t fence_epoch = 0;   ///< in which it has executed its latest __threadfence()
+    std::uintptr_t barrier = 0;  ///< kMbarrier
+    int party = 0;               ///< kNamedBarrier: the threads that have to come
+    bool arrived = false;        ///< kMbarrier, kNamedBarrier: the scheduler has seen this thread there
+    bool of_cluster = false;     ///< kMbarrier: the scope of the wait
+    bool only_tests = false;     ///< kMbarrier: it goes on even if the phase is not complete
+    bool tries = false;          ///< kMbarrier: it goes on if no thread can do anything else
+    bool passed = false;         ///< kMbarrier: the phase was complete
+    std::uintptr_t volatile_read = 0;    ///< of global memory, the latest
+    std::uint64_t volatile_read_at = 0;  ///< in this basic block and iteration
+    std::vector<std::uintptr_t> locks;  ///< that it has taken since the last __syncthreads()
+    int reads_outside = 0;              ///< that it has made: what it does with their values is not reported
+    std::uint32_t fence_epoch = 0;      ///< in which it has executed its latest __threadfence()
     const void* fence_pc = nullptr;  ///< of its latest __threadfence(), as far as the log has been processed
     LoopTracker loops;
     // kDone: the latest access since the last synchronisation, whose return address is sync_pc
@@ -537,6 +546,7 @@ class BlockRunner {
 
   // block_counts.cpp
   void process(const WarpAccess& access, int warp);
+  bool process_special(const WarpAccess& access, int warp);
   void process_fence(InstructionKey key, std::uint32_t lanes, int warp);
   void count_global(const WarpAccess& access, const Pattern& pattern);
   void count_shared(const WarpAccess& access, const Pattern& pattern);
@@ -554,6 +564,8 @@ class BlockRunner {
   // block_order.cpp
   void note_arrival(Arrival&& arrival);
   void set_arrivals();
+  void guard_words(const WarpAccess& access, int warp);
+  bool is_guarded(std::uintptr_t address) const;
   void take_news(std::uintptr_t word, int thread, const void* pc);
   void process_arrivals(const WarpAccess& access, int warp);
   void process_arrival(Arrival&& arrival, int thread);
@@ -790,7 +802,7 @@ class BlockRunner {
   bool yields_ = false;    ///< a warp has had a long turn: it may be waiting for something that others write
   WaitingLoop waiting_loop_;
   bool has_changed_ = false;  ///< since the accesses in the log have been looked at
-  int idle_rounds_ = 0;    ///< full logs since the last synchronisation
+  int idle_rounds_ = 0;       ///< full logs since the last synchronisation
   std::uintptr_t last_access_pc_ = 0;
   record::BlockRecord* record_ = nullptr;  ///< of this block, if it is recorded
   const device::Launch* launch_ = nullptr;
@@ -832,9 +844,13 @@ class BlockRunner {
   std::vector<RemoteUse> remote_uses_;             ///< of this one's memory
   std::vector<SourceUse> source_uses_;             ///< of this one's memory, by its own copies
   GlobalShadow global_shadow_;
-  std::vector<Arrival> arrived_;      ///< in the log
-  std::vector<Arrival> arrivals_;     ///< of this block
-  std::unordered_map<std::uintptr_t, std::uint64_t> seen_releases_;  ///< by word: the latest that it has acquired
+  std::vector<Arrival> arrived_;   ///< in the log
+  std::vector<Arrival> arrivals_;  ///< of this block
+  /// By word, since the last __syncthreads(): the locks that all threads have taken which have used it.
+  std::unordered_map<std::uintptr_t, std::vector<std::uintptr_t>> guards_;
+  bool has_locks_ = false;  ///< a thread of this block has taken one and given it up
+  std::unordered_map<std::uintptr_t, std::uint64_t>
+      seen_releases_;                 ///< by word: the latest that it has acquired
   std::vector<Moment> dependencies_;  ///< its waits for the kernel before
 
   // Asynchronous operations. Most kernels have none, and then all this stays empty.

@@ -17,37 +17,48 @@ namespace gpusim {
 
 std::vector<TraceEntry>* trace = nullptr;
 
+/// What is no plain access. @return  false if it has to be counted as well
+bool BlockRunner::process_special(const WarpAccess& access, int warp) {
+  const InstructionKey& key = access.key;
+  switch (key.kind()) {
+    case AccessKind::kOperation: process_operations(access, warp); return true;
+    case AccessKind::kDependency:
+      for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+        const int lane = std::countr_zero(rest);
+        process_dependency(access.addresses[lane] != 0, warp * kWarpSize + lane);
+      }
+      return true;
+    case AccessKind::kReadPublished:
+      for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+        const int lane = std::countr_zero(rest);
+        take_news(access.addresses[lane], warp * kWarpSize + lane, reinterpret_cast<const void*>(key.pc()));
+      }
+      return key.space() == Space::kLocal;
+    case AccessKind::kArrival: process_arrivals(access, warp); return true;
+    case AccessKind::kFence: process_fence(key, access.lanes, warp); return true;
+    default: break;
+  }
+  if (key.kind() < AccessKind::kCopyCommit) return false;
+  process_note(access, warp);
+  return true;
+}
+
 void BlockRunner::process(const WarpAccess& access, int warp) {
   const InstructionKey& key = access.key;
   if (record_ != nullptr) [[unlikely]]
     settle_defects_before(log_.number_of(access), warp);
-  if (key.kind() == AccessKind::kOperation) return process_operations(access, warp);
-  if (key.kind() == AccessKind::kDependency) {
-    for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
-      const int lane = std::countr_zero(rest);
-      process_dependency(access.addresses[lane] != 0, warp * kWarpSize + lane);
-    }
-    return;
-  }
-  if (key.kind() == AccessKind::kReadPublished) {
-    for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
-      const int lane = std::countr_zero(rest);
-      take_news(access.addresses[std::size_t(lane)], warp * kWarpSize + lane, reinterpret_cast<const void*>(key.pc()));
-    }
-    if (key.space() == Space::kLocal) return;
-  }
-  if (key.kind() == AccessKind::kArrival) return process_arrivals(access, warp);
-  if (key.kind() == AccessKind::kFence) return process_fence(key, access.lanes, warp);
-  if (key.kind() >= AccessKind::kCopyCommit) return process_note(access, warp);
+  if (key.kind() > AccessKind::kAtomic && process_special(access, warp)) return;
   warps_[warp].barrier_pc = nullptr;
   if (!warps_[warp].products.tiles.empty()) ++tally.ops.accesses_beside_products;
   if (trace != nullptr) [[unlikely]] {
     const AccessKind kind = key.kind() == AccessKind::kPublish         ? AccessKind::kWrite
                             : key.kind() == AccessKind::kReadPublished ? AccessKind::kRead
                                                                        : key.kind();
-    trace->push_back({key.space(), kind, key.size(), access.lanes,
-                      access.addresses[std::countr_zero(access.lanes)]});
+    trace->push_back(
+        {key.space(), kind, key.size(), access.lanes, access.addresses[std::countr_zero(access.lanes)]});
   }
+  if (has_locks_) [[unlikely]]
+    guard_words(access, warp);
   const Pattern& pattern = patterns_.of(access);
   if (record_ != nullptr) [[unlikely]]
     record_access(access, pattern, warp);
@@ -78,12 +89,12 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
   }
 }
 
-/// Lanes of one instruction store to the same address. CUDA keeps one of the values and does not say which: not
-/// a race, but worth a note if they differ.
+/// Lanes of one instruction store to the same address. CUDA keeps one of the values and does not say which:
+/// not a race, but worth a note if they differ.
 void BlockRunner::compare_stores(const WarpAccess& access, std::uint32_t lanes, int warp) {
   const std::uintptr_t address = access.addresses[std::countr_zero(lanes)];
   const std::size_t size = access.key.size();
-  if (size > 16) return;
+  if (size > 16 || (has_locks_ && is_guarded(address))) return;
   // In the order in which they have stored: each has replaced what the one before it has stored.
   const std::uint32_t last = AccessLog::digest(address, size);
   const int number = log_.number_of(access);
@@ -108,7 +119,8 @@ void BlockRunner::compare_stores(const WarpAccess& access, std::uint32_t lanes, 
 }
 
 /// Whether two stores, which a debugger has been shown one after the other, are one instruction of a warp.
-bool BlockRunner::is_of_same_instruction(std::uintptr_t address, const Actor& actor, const Rival& rival) const {
+bool BlockRunner::is_of_same_instruction(std::uintptr_t address, const Actor& actor,
+                                         const Rival& rival) const {
   if (actor.kind != AccessKind::kWrite || rival.kind != AccessKind::kWrite || rival.site != actor.site ||
       rival.thread / kWarpSize != actor.warp)
     return false;
@@ -230,6 +242,7 @@ void BlockRunner::use_global(InstructionKey key, std::uintptr_t address, std::si
 
 void BlockRunner::found_race(InstructionKey instruction, std::uintptr_t address, const Actor& actor, int lane,
                              const Rival& rival) {
+  if (has_locks_ && is_guarded(address)) return;
   if (debugging_ && is_of_same_instruction(address, actor, rival)) return;
   const FindingKey key{.kind = DefectKind::kRace,
                        .pc = instruction.pc(),

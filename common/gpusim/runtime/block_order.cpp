@@ -52,6 +52,43 @@ void BlockRunner::set_arrivals() {
   if (!arrivals_.empty()) arena_.grid_order().set(User::make(number_, rank_ * kMaxThreads, 0), arrivals_);
 }
 
+// --- Locks that threads of a block take in turn. Accesses by threads that had the same lock are ordered, one way or the
+// other. The log does not say which of its locks a thread had when: it may have been any of them.
+
+void BlockRunner::note_lock(const void* word, bool takes) {
+  const OutsideKernel outside;
+  constexpr std::size_t kMost = 64;
+  const auto lock = reinterpret_cast<std::uintptr_t>(word);
+  std::vector<std::uintptr_t>& locks = current_->locks;
+  const bool is_known = std::find(locks.begin(), locks.end(), lock) != locks.end();
+  if (!takes) {
+    has_locks_ |= is_known;
+  } else if (!is_known && locks.size() < kMost) {
+    locks.push_back(lock);
+  }
+}
+
+void BlockRunner::guard_words(const WarpAccess& access, int warp) {
+  for (std::uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const std::vector<std::uintptr_t>& locks = threads_[warp * kWarpSize + lane].locks;
+    const std::uintptr_t begin = access.addresses[std::size_t(lane)];
+    for (std::uintptr_t word = begin / 4; word <= (begin + access.key.size() - 1) / 4; ++word) {
+      const auto [known, is_new] = guards_.try_emplace(word, locks);
+      if (!is_new) {
+        std::erase_if(known->second, [&](std::uintptr_t lock) {
+          return std::find(locks.begin(), locks.end(), lock) == locks.end();
+        });
+      }
+    }
+  }
+}
+
+bool BlockRunner::is_guarded(std::uintptr_t address) const {
+  const auto known = guards_.find(address / 4);
+  return known != guards_.end() && !known->second.empty();
+}
+
 void BlockRunner::note_news(const void* word, const void* pc) {
   const auto address = reinterpret_cast<std::uintptr_t>(word);
   const std::uint64_t position = arena_.grid_order().latest_release(address);
@@ -63,7 +100,11 @@ void BlockRunner::note_news(const void* word, const void* pc) {
     if (seen >= position) return;
     seen = position;
   }
-  note_arrival({.counter = address - arena_base_, .position = position + 1, .pc = pc, .acquires = true, .releases = false});
+  note_arrival({.counter = address - arena_base_,
+                .position = position + 1,
+                .pc = pc,
+                .acquires = true,
+                .releases = false});
 }
 
 /// A thread has read a word as volatile: what has been released there until now may be what it has seen.
@@ -74,7 +115,11 @@ void BlockRunner::take_news(std::uintptr_t word, int thread, const void* pc) {
   std::uint64_t& seen = seen_releases_[word];
   if (seen >= position) return;
   seen = position;
-  process_arrival({.counter = word - arena_base_, .position = position + 1, .pc = pc, .acquires = true, .releases = false},
+  process_arrival({.counter = word - arena_base_,
+                   .position = position + 1,
+                   .pc = pc,
+                   .acquires = true,
+                   .releases = false},
                   thread);
 }
 
@@ -82,28 +127,33 @@ void BlockRunner::on_volatile_access(const void* pointer, std::size_t size, Acce
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   const bool is_global = address - arena_base_ < arena_bytes_;
   if (!is_global && !is_device_variable(address)) return on_access(pointer, size, kind, pc);
-  const bool is_store = kind == AccessKind::kWrite;
-  if (is_global) {
-    on_access(pointer, size, is_store ? AccessKind::kPublish : AccessKind::kReadPublished, pc);
-  } else if (!is_store) {  // only to learn what it acquires
-    const InstructionKey key = InstructionKey::make(pc, size, AccessKind::kReadPublished, Space::kLocal);
-    if (debugging_) {
+  Thread& thread = *current_;
+  const std::uint64_t place = iteration_ ^ thread.loops.block();
+  if (kind == AccessKind::kWrite) {
+    if (!thread.locks.empty()) note_lock(pointer, false);
+    // Without a fence before it, or as part of "*sum = *sum + x", it is data.
+    const bool is_sum = thread.volatile_read == address && thread.volatile_read_at == place;
+    const bool releases_more = thread.fence_epoch != 0 && !is_sum;
+    if (is_global) on_access(pointer, size, releases_more ? AccessKind::kPublish : AccessKind::kWrite, pc);
+    if (!releases_more) return;
+    std::uint64_t position = 0;
+    {
       const OutsideKernel outside;
-      return take_news(address, current_->linear, pc);
+      position = arena_.grid_order().release(address);
     }
-    while (!log_.append(key, current_->loops, address)) suspend();
+    return note_arrival({.counter = address - arena_base_, .position = position, .pc = pc});
   }
-  if (is_global && !is_store && debugging_) {
-    const OutsideKernel outside;
-    return take_news(address, current_->linear, pc);
+  thread.volatile_read = address;
+  thread.volatile_read_at = place;
+  if (is_global) {
+    on_access(pointer, size, AccessKind::kReadPublished, pc);
+  } else if (!debugging_) {  // only to learn what it acquires
+    const InstructionKey key = InstructionKey::make(pc, size, AccessKind::kReadPublished, Space::kLocal);
+    while (!log_.append(key, thread.loops, address)) suspend();
   }
-  if (!is_store || current_->fence_epoch == 0) return;
-  std::uint64_t position = 0;
-  {
-    const OutsideKernel outside;
-    position = arena_.grid_order().release(address);
-  }
-  note_arrival({.counter = address - arena_base_, .position = position, .pc = pc});
+  if (!debugging_) return;
+  const OutsideKernel outside;
+  take_news(address, thread.linear, pc);
 }
 
 /// The number of the block's latest arrival that comes before what a lane does now, from 1 on; 0: none does.

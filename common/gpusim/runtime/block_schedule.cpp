@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <chrono>
 #include <thread>
 
 #include "gpusim/runtime/block.hpp"
@@ -150,28 +150,32 @@ bool BlockRunner::run_warp(int warp) {
 /// @return  false if the block will wait forever: all blocks wait, and nothing has changed for long
 bool BlockRunner::goes_on_waiting(bool only_reads) {
   using std::chrono::steady_clock;
-  constexpr int kRoundsToTell = 64;
+  const int rounds_to_tell = waiting_loop_.is_plain ? 512 : 64;
+  constexpr int kRoundsToPause = 64;
   constexpr auto kPause = std::chrono::microseconds(50);
   constexpr auto kPatienceOfAll = std::chrono::seconds(3);
   WaitingLoop& loop = waiting_loop_;
   Progress& progress = Progress::instance();
-  loop.has_others = false;
+  loop.has_others = loop.is_plain = false;
   loop.count = 0;
   if (!only_reads) {
     end_waiting();
     return true;
   }
   if (!loop.is_told) {
-    if (++loop.rounds < kRoundsToTell) return true;
+    if (++loop.rounds < rounds_to_tell) return true;
     if (progress.running() <= 1 && !start_another_block()) return true;  // there is nobody to wait for
     loop.is_told = true;
+    loop.is_plain_wait = rounds_to_tell > 64;
     loop.changes = progress.changes();
     loop.since = steady_clock::now();
     progress.begin_wait();
   }
   idle_rounds_ = kRoundsToLook;  // it is not this block that does not go on
+  if (loop.is_plain_wait && ++loop.rounds % kRoundsToPause != 0) return true;
   const bool is_new = progress.changes() != loop.changes;
-  if (start_another_block() || progress.is_any_active() || is_new) {
+  const bool is_alone = !progress.is_any_active() && !is_new;
+  if ((is_alone && start_another_block()) || progress.is_any_active() || is_new) {
     loop.changes = progress.changes();
     loop.since = steady_clock::now();
   } else if (progress.is_deadlocked() || steady_clock::now() - loop.since > kPatienceOfAll) {
@@ -332,6 +336,8 @@ bool BlockRunner::release_barrier() {
     warps_[w].barrier_pc = first != nullptr ? first->sync_pc : nullptr;
   }
   if (has_clocks_) passed_block_barrier();
+  if (has_locks_) [[unlikely]]
+    guards_.clear();
   ++epoch_;
   idle_rounds_ = 0;
   if (waiting_loop_.is_told) [[unlikely]]

@@ -6,8 +6,11 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -47,6 +50,31 @@ int worker_count() {
   return int(std::max(1u, std::thread::hardware_concurrency()));
 }
 
+/// Memory that is reserved costs nothing until it is used; then there may be none.
+class Memory {
+ public:
+  /// Looks from time to time. Call it from any CPU thread.
+  bool is_short() {
+    using std::chrono::steady_clock;
+    constexpr std::int64_t kPeriod = std::chrono::nanoseconds(std::chrono::milliseconds(100)).count();
+    constexpr std::int64_t kLeast = 128 * 1024;  // KiB
+    const std::int64_t now = steady_clock::now().time_since_epoch().count();
+    std::int64_t next = next_;
+    if (now < next || !next_.compare_exchange_strong(next, now + kPeriod)) return false;
+    std::FILE* const file = std::fopen("/proc/meminfo", "r");
+    if (file == nullptr) return false;
+    char line[128];
+    long long available = -1;
+    while (available < 0 && std::fgets(line, sizeof line, file) != nullptr)
+      if (std::sscanf(line, "MemAvailable: %lld", &available) != 1) available = -1;
+    std::fclose(file);
+    return available >= 0 && available < kLeast;
+  }
+
+ private:
+  std::atomic<std::int64_t> next_{0};
+};
+
 /// CPU threads that wait for launches. Each keeps its BlockRunner, with its stacks and shadow memory.
 class Pool {
  public:
@@ -71,8 +99,8 @@ class Pool {
     for (std::thread& t : threads_) t.join();
   }
 
-  /// A block waits for something that one may write which has not begun: lets the next one begin, on a CPU thread of its
-  /// own. @return  whether there is one
+  /// A block waits for something that one may write which has not begun: lets the next one begin, on a CPU
+  /// thread of its own. @return  whether there is one
   bool start_another_block() {
     const std::lock_guard lock(mutex_);
     if (launch_ == nullptr || is_debugging() || launch_->cooperative || launch_->cluster.x != 0 ||
@@ -130,6 +158,12 @@ class Pool {
  private:
   /// The next block of the launch. Until it is known, no other thread may take those below it for ended.
   std::uint64_t take_block(std::size_t thread) {
+    if (memory_.is_short()) {
+      std::fprintf(
+          stderr,
+          "gpusim: error: the program needs more memory than this machine has: choose a smaller size\n");
+      end_process(2);
+    }
     Progress& progress = Progress::instance();
     progress.reach(thread, next_number_ + std::uint32_t(std::min<std::uint64_t>(next_block_, blocks_)));
     Watchdog::count_block();
@@ -200,6 +234,7 @@ class Pool {
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   std::vector<std::thread> extra_;  ///< for this launch
+  Memory memory_;
   std::vector<std::thread> threads_;
   bool stop_ = false;
   int busy_ = 0;
@@ -397,6 +432,13 @@ std::int64_t warp_reduce(unsigned mask, std::int64_t value, Reduction how) {
 
 namespace {
 
+/// An exchange has changed a word: the thread may have taken a lock with it, which is 0 while nobody has it,
+/// or given one up.
+template <class T>
+void note_lock(const T* word, T before, T after) {
+  if (sizeof(T) == 4 && (before == 0 || after == 0)) current_runner->note_lock(word, before == 0);
+}
+
 template <class T>
 T update(T* address, T operand, T (*op)(T, T), const void* pc, bool acq_rel = false) {
   current_runner->access<AccessKind::kAtomic, sizeof(T)>(address, pc);
@@ -416,7 +458,12 @@ T update(T* address, T operand, T (*op)(T, T), const void* pc, bool acq_rel = fa
     carry_out();
     current_runner->note_news(address, pc);
   }
-  if (changes) current_runner->note_change();
+  if (changes) {
+    current_runner->note_change();
+    const bool is_exchange =
+        op(0, operand) == operand && op(T(~T(0)), operand) == operand && operand != T(~T(0));
+    if (is_exchange) note_lock(address, old, operand);
+  }
   return old;
 }
 
@@ -435,7 +482,10 @@ T compare_and_swap(T* address, T expected, T desired, const void* pc) {
     carry_out();
     current_runner->note_news(address, pc);
   }
-  if (changes) current_runner->note_change();
+  if (changes) {
+    current_runner->note_change();
+    note_lock(address, expected, desired);
+  }
   return expected;
 }
 

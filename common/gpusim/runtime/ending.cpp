@@ -18,7 +18,7 @@
 namespace gpusim {
 namespace {
 
-constexpr unsigned kSecondsForChild = 20;         // seconds for the child
+constexpr unsigned kSecondsForChild = 20;  // seconds for the child
 constexpr int kNothingToSay = 113;         // its exit status if no work has ended it
 constexpr std::size_t kMostWork = 16;
 constexpr std::array kFatal = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
@@ -72,8 +72,9 @@ int do_work_in_child(int signal) {
     if (errno != EINTR) return -1;
   }
   if (WIFEXITED(status)) return WEXITSTATUS(status) == kNothingToSay ? -1 : WEXITSTATUS(status);
-  write_text("gpusim: the report of what the kernels have done could not be made: the program has ended in a "
-             "state in which nothing works any more\n");
+  write_text(
+      "gpusim: the report of what the kernels have done could not be made: the program has ended in a "
+      "state in which nothing works any more\n");
   return -1;
 }
 

@@ -10,9 +10,9 @@ namespace gpusim {
 /// Does this when the program ends; what was added last is done first. `work` may end the process, with
 /// end_process(). Call it from ordinary code.
 ///
-/// exit() calls it as a handler of atexit(). In all other cases it runs in a child process, a copy of this one
-/// in which only the thread exists that ends the program: it may wait for a lock that another one held. It
-/// is then killed after some seconds, and the program ends without it.
+/// exit() calls it as a handler of atexit(). In all other cases it runs in a child process, a copy of this
+/// one in which only the thread exists that ends the program: it may wait for a lock that another one held.
+/// It is then killed after some seconds, and the program ends without it.
 void at_end(void (*work)());
 
 /// Ends the process at once. The C library's _exit() does what at_end() has been given.

@@ -43,7 +43,8 @@ const GridOrder::Reached& GridOrder::reached_from(Key block, std::size_t arrival
                 [](const Acquisition& a, const Acquisition& b) { return a.position < b.position; });
     }
   }
-  std::map<std::uintptr_t, std::uint64_t> seen_from;  // by counter: acquisitions after this one have been seen
+  std::map<std::uintptr_t, std::uint64_t>
+      seen_from;  // by counter: acquisitions after this one have been seen
   struct Part {
     Key of;
     std::size_t begin, end;  // of its arrivals
@@ -58,8 +59,9 @@ const GridOrder::Reached& GridOrder::reached_from(Key block, std::size_t arrival
       if (!at.releases || all == acquisitions_.end()) continue;
       std::uint64_t& seen = seen_from.try_emplace(at.counter, ~std::uint64_t(0)).first->second;
       if (at.position >= seen) continue;
-      auto next = std::upper_bound(all->second.begin(), all->second.end(), at.position,
-                                   [](std::uint64_t position, const Acquisition& a) { return position < a.position; });
+      auto next = std::upper_bound(
+          all->second.begin(), all->second.end(), at.position,
+          [](std::uint64_t position, const Acquisition& a) { return position < a.position; });
       for (; next != all->second.end() && next->position <= seen; ++next) {
         const auto [best, is_first] = reached.try_emplace(next->block, next->number);
         const std::size_t to = is_first ? arrivals_.at(next->block).size() : best->second;
@@ -74,14 +76,14 @@ const GridOrder::Reached& GridOrder::reached_from(Key block, std::size_t arrival
 }
 
 std::optional<GridOrder::Disorder> GridOrder::why_not(const User& first, Use first_use, const User& second,
-                                                     Use second_use, std::uintptr_t offset) const {
+                                                      Use second_use, std::uintptr_t offset) const {
   const std::vector<Arrival>&arrivals = arrivals_of(first), &acquisitions = arrivals_of(second);
   if (std::none_of(arrivals.begin(), arrivals.end(), [](const Arrival& a) { return a.releases; }))
     return Disorder{};
   const Stamp released = stamp_of(first, first_use, offset), acquired = stamp_of(second, second_use, offset);
   if (released.before >= arrivals.size())
     return Disorder{{"the " + name_of(first_use) + " comes after its block's arrival at ",
-                              Piece::line(arrivals.back().pc), ", which releases only what came before"}};
+                     Piece::line(arrivals.back().pc), ", which releases only what came before"}};
   const Arrival* arrival = nullptr;
   const Arrival* own = nullptr;      // of the second block, at the same counter
   const Arrival* earlier = nullptr;  // that comes before the second use
@@ -116,22 +118,21 @@ std::optional<GridOrder::Disorder> GridOrder::why_not(const User& first, Use fir
   }
   const std::string use = name_of(second_use);
   if (arrival == nullptr)
-    return Disorder{{
-        "no __syncthreads() between the " + name_of(first_use) + " and its block's arrival at ",
-        Piece::line(arrivals.back().pc)}};
+    return Disorder{{"no __syncthreads() between the " + name_of(first_use) + " and its block's arrival at ",
+                     Piece::line(arrivals.back().pc)}};
   if (own == nullptr)
-    return Disorder{{
-        "the block of the " + use + " does not arrive at the counter of the other block's arrival at ",
-        Piece::line(arrival->pc)}};
+    return Disorder{
+        {"the block of the " + use + " does not arrive at the counter of the other block's arrival at ",
+         Piece::line(arrival->pc)}};
   if (earlier == nullptr)
-    return Disorder{{"no __syncthreads() between the arrival of its block at ", Piece::line(own->pc),
-                              " and the " + use}};
+    return Disorder{
+        {"no __syncthreads() between the arrival of its block at ", Piece::line(own->pc), " and the " + use}};
   if (acquire == nullptr)
     return Disorder{{"the atomic operation at ", Piece::line(earlier->pc),
                      " does not acquire: no __threadfence() after it, and it is not acq_rel"},
                     has_seen};
   return Disorder{{"the block of the " + use + " has not seen all arrivals: its own, at ",
-                            Piece::line(acquire->pc), ", comes before that of the other block"}};
+                   Piece::line(acquire->pc), ", comes before that of the other block"}};
 }
 
 std::optional<GridOrder::Disorder> GridOrder::why_not(const GridRace& race) const {

@@ -83,7 +83,7 @@ class GridOrder {
   }
 
   struct Disorder {
-    std::vector<Piece> reason;     ///< in words; empty: none of the two blocks has arrived anywhere
+    std::vector<Piece> reason;      ///< in words; empty: none of the two blocks has arrived anywhere
     bool is_without_fence = false;  ///< all that is missing is the fence after the arrival
   };
   /// What keeps the first use of a race from coming before the second one, or the other way round. Nothing if
@@ -146,8 +146,8 @@ class GridOrder {
   }
   const std::vector<Arrival>& arrivals_of(const User& user) const;
   Stamp stamp_of(const User& user, Use use, std::uintptr_t offset) const;
-  std::optional<Disorder> why_not(const User& first, Use first_use, const User& second,
-                                            Use second_use, std::uintptr_t offset) const;
+  std::optional<Disorder> why_not(const User& first, Use first_use, const User& second, Use second_use,
+                                  std::uintptr_t offset) const;
 
   std::mutex mutex_;
   std::uint64_t position_ = 0;
@@ -156,7 +156,8 @@ class GridOrder {
   std::atomic<bool> has_early_trigger_{false};
   std::map<Key, std::vector<Arrival>> arrivals_;
   std::unordered_map<std::uintptr_t, std::uint64_t> releases_;  ///< by word, the position of the latest
-  std::array<std::atomic<std::uint64_t>, 1 << kBucketBits> latest_{};  ///< the same, of words with the same hash
+  std::array<std::atomic<std::uint64_t>, 1 << kBucketBits>
+      latest_{};  ///< the same, of words with the same hash
   // Made when they are asked for, after the launch.
   struct Acquisition {
     std::uint64_t position;

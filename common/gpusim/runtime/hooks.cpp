@@ -2,8 +2,8 @@
 /// The functions that code compiled with -fsanitize=thread calls before each memory access. Linked instead of
 /// libtsan. Host code in the same source file calls them too; then there is no current runner.
 
-#include <cerrno>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

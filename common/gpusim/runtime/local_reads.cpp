@@ -143,12 +143,14 @@ struct sigaction previous;
 /// A signal that would end the program: if it is a kernel's code that has caused it, only its thread ends.
 void on_kernel_fault(int signal, const siginfo_t* info, void* context) {
   const auto at = std::uintptr_t(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
-  if (current_runner == nullptr || signal == SIGABRT || !is_constant(at) || is_in_library(at + 1)) return;
+  if (current_runner == nullptr || signal == SIGABRT) return;
   BlockRunner& runner = *current_runner;
-  const std::uintptr_t pc = [] {
+  std::uintptr_t pc = 0;
+  {
     const OutsideKernel outside;
-    return place_in_kernel();
-  }();
+    if (!is_constant(at) || is_in_library(at + 1)) return;
+    pc = place_in_kernel();
+  }
   runner.fault(signal, info->si_code == FPE_INTDIV, reinterpret_cast<std::uintptr_t>(info->si_addr),
                reinterpret_cast<const void*>(pc != 0 ? pc : at + 1));
 }

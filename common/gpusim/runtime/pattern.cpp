@@ -36,9 +36,7 @@ void PatternCache::learn(Pattern& p, const WarpAccess& access) {
     highest = std::max(highest, address);
     // For reads, only the latest groups are searched: missing a group and making it again costs only time.
     const auto end = p.groups.begin() + p.group_count;
-    const int searched = is_read                                 ? 8
-                         : is_store && (is_among_others || address == first) ? kWarpSize
-                                                                 : 0;
+    const int searched = is_read ? 8 : is_store && (is_among_others || address == first) ? kWarpSize : 0;
     const auto same = std::find_if(end - std::min(p.group_count, searched), end, [&](std::uint32_t group) {
       return access.addresses[std::countr_zero(group)] == address;
     });

@@ -194,7 +194,7 @@ void Session::settle_grid_races(const device::Launch& launch, std::uint32_t firs
       const bool is_late_read = race.one_use == Use::kWrite && race.other_use == Use::kRead;
       if (reason->empty() && is_late_read && atomic != atomics_.end())
         *reason = {"the atomic operation at ", Piece::line(atomic->second),
-                  " releases nothing: no __threadfence() before it, and it is not acq_rel"};
+                   " releases nothing: no __threadfence() before it, and it is not acq_rel"};
       example.reason = std::move(*reason);
       if (record::Recorder* recorder = record::Recorder::instance()) recorder->add_race(key, example);
       if (Example* e = findings_.add(key, example.block)) *e = std::move(example);
@@ -308,7 +308,8 @@ Report Session::take() {
   std::unique_lock lock(mutex_, std::defer_lock);
   if (!is_ending_in_child()) {
     lock.lock();
-  } else if (BlockRunner* const runner = std::exchange(current_runner, nullptr)) {  // it has ended in a kernel
+  } else if (BlockRunner* const runner =
+                 std::exchange(current_runner, nullptr)) {  // it has ended in a kernel
     findings_.merge(runner->tally.findings);
   }
   Report report = std::exchange(report_, {});
@@ -321,10 +322,11 @@ Report Session::take() {
   findings_ = {};
   has_lost_block_ = false;
   if (const std::int64_t muted = std::exchange(muted_, 0); muted != 0) {
-    report.notes.push_back({DefectKind::kNote,
-                            "Note: uninitialized reads of global memory after a block has been given up are not "
-                            "reported: it would have written there",
-                            muted});
+    report.notes.push_back(
+        {DefectKind::kNote,
+         "Note: uninitialized reads of global memory after a block has been given up are not "
+         "reported: it would have written there",
+         muted});
   }
   use_found_names(report);
   std::vector<std::uintptr_t> waits;
@@ -359,7 +361,8 @@ std::string format_defects(const Report& report) {
         << kMargin << "\n";
   }
   for (const Defect& note : report.notes) {
-    out << with_margin(note.message) << "  [" << note.count << (note.count == 1 ? " time]" : " times]") << "\n"
+    out << with_margin(note.message) << "  [" << note.count << (note.count == 1 ? " time]" : " times]")
+        << "\n"
         << kMargin << "\n";
   }
   if (report.defects.empty() && !report.notes.empty()) return out.str();

@@ -57,7 +57,7 @@ class Session {
   std::mutex mutex_;
   std::atomic<bool> has_lost_block_{false};
   std::int64_t muted_ = 0;  ///< uninitialized reads after that
-  Report report_;  ///< its defects: those that are in words already; the others are in findings_
+  Report report_;           ///< its defects: those that are in words already; the others are in findings_
   BlockCounts blocks_;
   Findings findings_;
   std::map<std::uintptr_t, std::int64_t> early_waits_;  ///< over-waited groups, by the wait

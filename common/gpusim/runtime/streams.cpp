@@ -142,8 +142,6 @@ void Streams::use_on_host(std::uintptr_t offset, AccessKind kind, const void* pc
   const std::uint64_t writer = writers_[offset / 4].load(std::memory_order_relaxed);
   const std::uint64_t reader =
       kind == AccessKind::kRead ? 0 : readers_[offset / 4].load(std::memory_order_relaxed);
-  if (writer == 0 && reader == 0) return;
-  const OneHostThread turn;
   for (const std::uint64_t other : {writer, reader}) {
     if (other == 0 || waited(other)) continue;
     const Arena& arena = Arena::instance();

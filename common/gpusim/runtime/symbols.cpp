@@ -222,11 +222,12 @@ std::unordered_map<std::uintptr_t, Calls> inlined_calls(const std::vector<std::u
 std::unordered_map<std::uintptr_t, std::vector<Frame>> frames_at(
     const std::vector<std::uintptr_t>& return_addresses) {
   std::unordered_map<std::uintptr_t, std::vector<Frame>> frames;
-  for_each_frame(return_addresses, [&](std::uintptr_t pc, const std::string& function, const std::string& at) {
-    Calls call;
-    add_call(call, function, at);
-    if (!call.lines.empty()) frames[pc].push_back({bare_name(function), call.lines.front()});
-  });
+  for_each_frame(return_addresses,
+                 [&](std::uintptr_t pc, const std::string& function, const std::string& at) {
+                   Calls call;
+                   add_call(call, function, at);
+                   if (!call.lines.empty()) frames[pc].push_back({bare_name(function), call.lines.front()});
+                 });
   return frames;
 }
 

@@ -39,7 +39,7 @@ std::unordered_map<std::uintptr_t, std::vector<std::string>> functions_around(
 struct SourceLine {
   std::string
       text;  ///< "kernel.cuh:48", "tile.cuh:13 (from kernel.cuh:171)", "0x4012f3" without debug information
-  std::string built_in;  ///< see Calls
+  std::string built_in;             ///< see Calls
   std::vector<std::string> places;  ///< Calls::lines
   std::string place() const { return places.empty() ? "" : places.front(); }
 };
