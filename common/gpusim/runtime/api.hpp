@@ -18,8 +18,8 @@ inline constexpr std::size_t kDefaultDynamicShared = 48 * 1024;
 /// Remembers an error for cudaGetLastError(). @return  the same error
 cudaError_t result(cudaError_t error);
 
-/// An error that a kernel has met, as a failed assert() is: the next call that waits for it returns it. A GPU would
-/// return it from then on; here, the next launch begins anew.
+/// An error that a kernel has met, as a failed assert() is: the next call that waits for it returns it. A GPU
+/// would return it from then on; here, the next launch begins anew.
 void fail_device(cudaError_t error);
 cudaError_t device_error();
 

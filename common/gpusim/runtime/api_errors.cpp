@@ -38,9 +38,5 @@ const char* cudaGetErrorString(cudaError_t error) {
   return "unrecognized error code";
 }
 
-cudaError_t cudaGetLastError() {
-  return std::exchange(gpusim::api::last_error, cudaSuccess);
-}
-cudaError_t cudaPeekAtLastError() {
-  return gpusim::api::last_error;
-}
+cudaError_t cudaGetLastError() { return std::exchange(gpusim::api::last_error, cudaSuccess); }
+cudaError_t cudaPeekAtLastError() { return gpusim::api::last_error; }

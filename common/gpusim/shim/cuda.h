@@ -1,6 +1,6 @@
 /// @file
-/// The simulator's <cuda.h>: the parts of the driver's interface that encode tensor maps and ask for the device.
-/// Kernels in modules are missing.
+/// The simulator's <cuda.h>: the parts of the driver's interface that encode tensor maps and ask for the
+/// device. Kernels in modules are missing.
 #pragma once
 
 #include <cstdint>
@@ -118,7 +118,8 @@ inline CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, C
 inline CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   cudaDeviceProp properties;
   const cudaError_t error = cudaGetDeviceProperties(&properties, device);
-  for (int i = 0; error == cudaSuccess && i < length; ++i) name[i] = i + 1 < length ? properties.name[i] : '\0';
+  for (int i = 0; error == cudaSuccess && i < length; ++i)
+    name[i] = i + 1 < length ? properties.name[i] : '\0';
   return CUresult(int(error));
 }
 inline CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device) {

@@ -135,7 +135,7 @@ struct PlainType<T* __restrict__> {
   using type = T*;
 };
 template <class T>
-using Plain = typename PlainType<std::remove_cv_t<T>>::type;
+using Plain = typename PlainType<std::remove_cv_t<T> >::type;
 
 /// Launches a kernel of which only the address is known. It is called, and tells how.
 cudaError_t launch_by_address(const cudaLaunchConfig_t& config, const void* kernel, void** arguments);
