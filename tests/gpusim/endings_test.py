@@ -14,7 +14,9 @@ class Endings(unittest.TestCase):
     program: str
 
     def run_program(self, *arguments: str) -> subprocess.CompletedProcess:
-        return subprocess.run([self.program, *arguments], capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(
+            [self.program, *arguments], capture_output=True, text=True, check=False, timeout=60
+        )
 
     def test_the_report_is_made_once(self) -> None:
         for how in ("return", "exit", "abort", "assert", "segv", "thread", "throw", "quick", "_exit"):
@@ -34,7 +36,14 @@ class Endings(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
 
     def test_without_a_defect_nothing_changes(self) -> None:
-        for how, status in (("return", 0), ("exit", 7), ("quick", 7), ("_exit", 7), ("abort", -6), ("segv", -11)):
+        for how, status in (
+            ("return", 0),
+            ("exit", 7),
+            ("quick", 7),
+            ("_exit", 7),
+            ("abort", -6),
+            ("segv", -11),
+        ):
             with self.subTest(how):
                 done = self.run_program(how, "right")
                 self.assertEqual((done.returncode, done.stderr), (status, ""))
