@@ -284,9 +284,23 @@ class Rewriter {
     const std::string pointer = "static_cast<void (*)(" +
                                 joined(own, "::gpusim::device::Plain<decltype(", ")>") + ")>(" + full_name +
                                 ")";
-    edits_.insert(at(body).end(), " if (::gpusim::device::is_on_host()) { if (!::gpusim::device::is_asked(" +
-                                      pointer + ")) ::gpusim::device::enter_kernel(" + pointer +
+    edits_.insert(at(body).end(), " if (::gpusim::device::is_on_host()) { " +
+                                      take_cluster(begin_of_declaration(attribute), open) +
+                                      "if (!::gpusim::device::is_asked(" + pointer +
+                                      ")) ::gpusim::device::enter_kernel(" + pointer +
                                       (arguments.empty() ? "" : ", ") + arguments + "); return; }");
+  }
+
+  /// Removes __cluster_dims__ from a declaration. @return  a statement that says it, or nothing
+  std::string take_cluster(std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      if (!at(i).is("gpusim_cluster")) continue;
+      const std::string numbers = text_of(i + 2, closing(tokens_, i + 1));
+      const auto [first, after] = attribute_around(i);
+      edits_.replace(at(first).begin, at(after - 1).end(), "");
+      return "::gpusim::device::set_cluster(" + numbers + "); ";
+    }
+    return "";
   }
 
   static std::string joined(const std::vector<Parameter>& parameters, const std::string& before,

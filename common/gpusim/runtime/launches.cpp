@@ -15,6 +15,9 @@ namespace {
 /// Of the launches whose arguments are being evaluated: these may launch kernels, too.
 thread_local std::vector<cudaLaunchConfig_t> open_launches;
 
+thread_local cudaLaunchAttribute cluster;  ///< of the kernel that is entered
+thread_local bool has_cluster = false;
+
 thread_local bool asks_for_launcher = false;
 thread_local Launcher told_launcher = nullptr;
 
@@ -30,6 +33,12 @@ void push_launch(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, cudaSt
   open_launches.push_back({grid, block, dynamic_shared_bytes, stream});
 }
 
+void set_cluster(unsigned x, unsigned y, unsigned z) {
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {x, y, z};
+  has_cluster = true;
+}
+
 cudaLaunchConfig_t pop_launch(const void* kernel) {
   if (open_launches.empty()) {
     const auto entry = reinterpret_cast<std::uintptr_t>(kernel) + 1;
@@ -38,8 +47,12 @@ cudaLaunchConfig_t pop_launch(const void* kernel) {
                  names.empty() ? "?" : names.back().c_str());
     std::exit(2);
   }
-  const cudaLaunchConfig_t config = open_launches.back();
+  cudaLaunchConfig_t config = open_launches.back();
   open_launches.pop_back();
+  if (std::exchange(has_cluster, false)) {
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+  }
   return config;
 }
 

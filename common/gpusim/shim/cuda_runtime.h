@@ -28,6 +28,8 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__
 #define __launch_bounds__(...)
+/// Where sources are rewritten, the launches of the kernel get it: check/front_end.hpp.
+#define __cluster_dims__(...) __attribute__((gpusim_cluster(__VA_ARGS__)))
 #define __align__(n) __attribute__((aligned(n)))
 
 /// A CPU thread runs one block at a time, so a variable of a block is a variable of its CPU thread.
@@ -111,6 +113,8 @@ namespace gpusim::device {
 
 /// `<<<grid, block, dynamic_shared_bytes, stream>>>`: the configuration of the kernel that is called next.
 void push_launch(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes = 0, cudaStream_t stream = nullptr);
+/// The clusters of kernels with __cluster_dims__, for the configuration that is taken next.
+void set_cluster(unsigned x, unsigned y = 1, unsigned z = 1);
 /// Takes it back. Ends the program if there is none: a kernel has been called like a function.
 cudaLaunchConfig_t pop_launch(const void* kernel);
 
