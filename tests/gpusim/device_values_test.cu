@@ -17,6 +17,12 @@ namespace {
 
 using gpusim_values::kArguments;
 
+/// Without spaces, which depend on how the source is laid out.
+std::string compact(std::string expression) {
+  std::erase(expression, ' ');
+  return expression;
+}
+
 /// By expression: the values of a GPU, for each of the arguments.
 std::map<std::string, std::vector<unsigned long long>> values_of_gpu() {
   const std::string test = __FILE__;
@@ -28,7 +34,7 @@ std::map<std::string, std::vector<unsigned long long>> values_of_gpu() {
     for (auto& value : row) in >> std::hex >> value;
     std::string name;
     std::getline(in >> std::ws, name);
-    values[name] = row;
+    values[compact(name)] = row;
   }
   return values;
 }
@@ -36,7 +42,8 @@ std::map<std::string, std::vector<unsigned long long>> values_of_gpu() {
 template <bool kExact, std::size_t n>
 std::map<std::string, std::vector<unsigned long long>> values_here(const char* const (&names)[n]) {
   const auto out = Buffer<unsigned long long>::zeros("out", n * kArguments);
-  EXPECT_TRUE(is_clean(run({1, kArguments}, gpusim_values::compute<kExact>, gpusim_values::arguments(), out.get())));
+  EXPECT_TRUE(
+      is_clean(run({1, kArguments}, gpusim_values::compute<kExact>, gpusim_values::arguments(), out.get())));
   const std::vector<unsigned long long> all = out.host();
   std::map<std::string, std::vector<unsigned long long>> values;
   for (std::size_t i = 0; i < n; ++i)
@@ -47,10 +54,11 @@ std::map<std::string, std::vector<unsigned long long>> values_here(const char* c
 TEST(DeviceFunctions, HaveTheBitsOfAGpu) {
   const auto gpu = values_of_gpu();
   for (const auto& [name, values] : values_here<true>(gpusim_values::kExactNames)) {
-    const auto found = gpu.find(name);
+    const auto found = gpu.find(compact(name));
     ASSERT_NE(found, gpu.end()) << name;
     for (int i = 0; i < kArguments; ++i)
-      EXPECT_EQ(values[std::size_t(i)], found->second[std::size_t(i)]) << name << " of arguments " << i << std::hex;
+      EXPECT_EQ(values[std::size_t(i)], found->second[std::size_t(i)])
+          << name << " of arguments " << i << std::hex;
   }
 }
 
@@ -73,14 +81,18 @@ double number(const std::string& name, unsigned long long bits) {
 TEST(DeviceFunctions, AreCloseToThoseThatAGpuApproximates) {
   const auto gpu = values_of_gpu();
   for (const auto& [name, values] : values_here<false>(gpusim_values::kCloseNames)) {
-    const auto found = gpu.find(name);
+    const auto found = gpu.find(compact(name));
     ASSERT_NE(found, gpu.end()) << name;
     for (int i = 0; i < kArguments; ++i) {
-      const double here = number(name, values[std::size_t(i)]), there = number(name, found->second[std::size_t(i)]);
+      const double here = number(name, values[std::size_t(i)]),
+                   there = number(name, found->second[std::size_t(i)]);
       if (std::isnan(there) || std::isinf(there)) {
-        EXPECT_TRUE(std::isnan(there) ? std::isnan(here) : here == there) << name << " of arguments " << i << ": " << here;
+        EXPECT_TRUE(std::isnan(there) ? std::isnan(here) : here == there)
+            << name << " of arguments " << i << ": " << here;
       } else {
-        const double tolerance = name[0] == 'h' && name[1] != 'y' ? 1e-2 : name.find("(a") == name.npos ? 2e-5 : 1e-9;
+        const double tolerance = name[0] == 'h' && name[1] != 'y' ? 1e-2
+                                 : name.find("(a") == name.npos   ? 2e-5
+                                                                  : 1e-9;
         EXPECT_NEAR(here, there, tolerance * std::fabs(there) + 1e-37) << name << " of arguments " << i;
       }
     }

@@ -164,7 +164,8 @@ TEST(Groups, ABarrierOfTheGridOrdersItsBlocks) {
   std::vector<int> values(blocks * threads);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = int(i);
   const Buffer<int> a("a", values), b("b", values.size());
-  const gpusim::Report report = run_cooperatively({blocks, threads}, rounds<true>, a.get(), b.get(), int(values.size()));
+  const gpusim::Report report =
+      run_cooperatively({blocks, threads}, rounds<true>, a.get(), b.get(), int(values.size()));
   EXPECT_TRUE(is_clean(report));
   EXPECT_EQ(a.host(), [&] {
     std::vector<int> expected(values.size());

@@ -327,6 +327,48 @@ TEST(Uninitialized, ABlockFindsNothingOfTheOneBeforeIt) {
   EXPECT_EQ(told(report), (Defects{{DefectKind::kUninitializedRead, {line_of("next block")}, 3 * 32}}));
 }
 
+struct KeyFirst {
+  int key;
+  double value;
+};
+struct ValueFirst {
+  double value;
+  int key;
+};
+struct Mixed {
+  char tag;
+  float x, y, z;
+  double weight;
+  short count;
+};
+template <class T>
+__global__ void copy_structs(const T* in, T* out) {
+  __shared__ T tile[32];
+  tile[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = tile[31 - threadIdx.x];
+}
+__global__ void write_members(KeyFirst* a, ValueFirst* b, Mixed* c) {
+  a[threadIdx.x].key = b[threadIdx.x].key = int(threadIdx.x);
+  a[threadIdx.x].value = b[threadIdx.x].value = 1.0;
+  Mixed& m = c[threadIdx.x];
+  m.tag = 1;
+  m.x = m.y = m.z = 2.0f;
+  m.weight = 3.0;
+  m.count = 4;
+}
+
+TEST(Uninitialized, GapsBetweenMembersAreNoMatter) {
+  const Buffer<KeyFirst> a("a", 32), a_copy("a_copy", 32);
+  const Buffer<ValueFirst> b("b", 32), b_copy("b_copy", 32);
+  const Buffer<Mixed> c("c", 32), c_copy("c_copy", 32);
+  EXPECT_FALSE(is_clean(run({1, 32}, copy_structs<Mixed>, c.get(), c_copy.get())));  // nothing is written
+  EXPECT_TRUE(is_clean(run({1, 32}, write_members, a.get(), b.get(), c.get())));
+  EXPECT_TRUE(is_clean(run({1, 32}, copy_structs<KeyFirst>, a.get(), a_copy.get())));
+  EXPECT_TRUE(is_clean(run({1, 32}, copy_structs<ValueFirst>, b.get(), b_copy.get())));
+  EXPECT_TRUE(is_clean(run({1, 32}, copy_structs<Mixed>, c.get(), c_copy.get())));
+}
+
 __global__ void halves_in_part(float* out) {
   __shared__ __half tile[64];
   if (threadIdx.x % 2 == 0) tile[threadIdx.x] = __half(1.0f);

@@ -1,5 +1,6 @@
 /// @file
-/// The runtime API: symbols, pitch, managed memory, streams, graphs, textures, surfaces, random numbers, errors.
+/// The runtime API: symbols, pitch, managed memory, streams, graphs, textures, surfaces, random numbers,
+/// errors.
 #include <cuda_runtime.h>
 #include <curand.h>
 #include <curand_kernel.h>
@@ -32,10 +33,12 @@ __global__ void use_variables(float* out) {
 TEST(Symbols, AreCopiedAndFoundByNameOrAddress) {
   std::vector<float> values(8);
   std::iota(values.begin(), values.end(), 1.0f);
-  EXPECT_EQ(cudaMemcpyToSymbol(coefficients, values.data(), 6 * sizeof(float), 2 * sizeof(float)), cudaSuccess);
+  EXPECT_EQ(cudaMemcpyToSymbol(coefficients, values.data(), 6 * sizeof(float), 2 * sizeof(float)),
+            cudaSuccess);
   EXPECT_EQ(cudaMemcpyToSymbol(coefficients, values.data(), 2 * sizeof(float)), cudaSuccess);
   EXPECT_NE(cudaMemcpyToSymbol(coefficients, values.data(), 8 * sizeof(float), 4), cudaSuccess);
-  EXPECT_NE(cudaMemcpyToSymbol(&coefficients, values.data(), sizeof(void*)), cudaSuccess);  // a temporary pointer
+  EXPECT_NE(cudaMemcpyToSymbol(&coefficients, values.data(), sizeof(void*)),
+            cudaSuccess);  // a temporary pointer
   float* address = nullptr;
   std::size_t bytes = 0;
   EXPECT_EQ(cudaGetSymbolAddress(reinterpret_cast<void**>(&address), table), cudaSuccess);
@@ -44,7 +47,8 @@ TEST(Symbols, AreCopiedAndFoundByNameOrAddress) {
   const std::vector<float> more(64, 0.5f);
   EXPECT_EQ(cudaMemcpy(address, more.data(), bytes, cudaMemcpyHostToDevice), cudaSuccess);
   const int zero = 0;
-  EXPECT_EQ(cudaMemcpyToSymbolAsync(total, &zero, sizeof zero, 0, cudaMemcpyHostToDevice, nullptr), cudaSuccess);
+  EXPECT_EQ(cudaMemcpyToSymbolAsync(total, &zero, sizeof zero, 0, cudaMemcpyHostToDevice, nullptr),
+            cudaSuccess);
   shared_total = 0;
   const Buffer<float> out("out", 32);
   EXPECT_TRUE(is_clean(run({1, 32}, use_variables, out.get())));
@@ -73,7 +77,8 @@ TEST(Managed, IsReportedIfTheHostDoesNotWait) {
   EXPECT_EQ(value, 4.0f);
   const gpusim::Report early = gpusim::take_report();
   EXPECT_EQ(told(early), (Defects{{DefectKind::kRace, {line_of("managed write"), line_of("too early")}, 1}}));
-  EXPECT_TRUE(says(early, "the host does not wait for the kernel: no cudaDeviceSynchronize() between the two"));
+  EXPECT_TRUE(
+      says(early, "the host does not wait for the kernel: no cudaDeviceSynchronize() between the two"));
   cudaDeviceSynchronize();
   EXPECT_EQ(x[3], 4.0f);
   EXPECT_TRUE(is_clean(gpusim::take_report()));
@@ -95,7 +100,8 @@ TEST(Copies, KnowPitchesAndDirections) {
   std::vector<float> back(40, -1.0f);
   EXPECT_EQ(cudaMemcpy2D(back.data(), 40, matrix, pitch, 40, 4, cudaMemcpyDeviceToHost), cudaSuccess);
   EXPECT_EQ(back, host);
-  EXPECT_EQ(cudaMemcpy2D(matrix, 20, host.data(), 40, 40, 4, cudaMemcpyHostToDevice), cudaErrorInvalidPitchValue);
+  EXPECT_EQ(cudaMemcpy2D(matrix, 20, host.data(), 40, 40, 4, cudaMemcpyHostToDevice),
+            cudaErrorInvalidPitchValue);
   EXPECT_EQ(cudaMemcpy(back.data(), matrix, 4, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
@@ -111,7 +117,8 @@ TEST(Copies, KnowPitchesAndDirections) {
   p.kind = cudaMemcpyHostToDevice;
   EXPECT_EQ(cudaMemcpy3D(&p), cudaSuccess);
   float last = 0.0f;
-  EXPECT_EQ(cudaMemcpy(&last, static_cast<char*>(box.ptr) + 3 * box.pitch + 36, 4, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_EQ(cudaMemcpy(&last, static_cast<char*>(box.ptr) + 3 * box.pitch + 36, 4, cudaMemcpyDeviceToHost),
+            cudaSuccess);
   EXPECT_EQ(last, 39.0f);
   cudaFree(box.ptr);
 }
@@ -131,7 +138,8 @@ TEST(Pointers, HaveAttributes) {
   EXPECT_EQ(type(device), cudaMemoryTypeDevice);
   EXPECT_EQ(type(pinned), cudaMemoryTypeHost);
   EXPECT_EQ(cudaHostRegister(&local, sizeof local, cudaHostRegisterDefault), cudaSuccess);
-  EXPECT_EQ(cudaHostRegister(&local, sizeof local, cudaHostRegisterDefault), cudaErrorHostMemoryAlreadyRegistered);
+  EXPECT_EQ(cudaHostRegister(&local, sizeof local, cudaHostRegisterDefault),
+            cudaErrorHostMemoryAlreadyRegistered);
   EXPECT_EQ(type(&local), cudaMemoryTypeHost);
   EXPECT_EQ(cudaHostUnregister(&local), cudaSuccess);
   EXPECT_EQ(cudaHostUnregister(&local), cudaErrorHostMemoryNotRegistered);
@@ -187,7 +195,8 @@ TEST(Graphs, RunWhatWasCaptured) {
   cudaStreamWaitEvent(side, fork, 0);
   config.stream = side;
   cudaLaunchKernelEx(&config, add_one, x.get(), 32);
-  cudaLaunchHostFunc(side, [](void* data) { ++*static_cast<int*>(data); }, &calls);
+  cudaLaunchHostFunc(
+      side, [](void* data) { ++*static_cast<int*>(data); }, &calls);
   cudaEventRecord(join, side);
   cudaStreamWaitEvent(stream, join, 0);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported);
@@ -218,18 +227,22 @@ __global__ void change_surface(cudaSurfaceObject_t surface) {
   surf2Dread(&value, surface, int(threadIdx.x * sizeof(float)), 1);
   surf2Dwrite(value + 100.0f, surface, int(threadIdx.x * sizeof(float)), 1);
 }
-__global__ void read_linear(cudaTextureObject_t texture, int4* out) { out[threadIdx.x] = tex1Dfetch<int4>(texture, int(threadIdx.x)); }
+__global__ void read_linear(cudaTextureObject_t texture, int4* out) {
+  out[threadIdx.x] = tex1Dfetch<int4>(texture, int(threadIdx.x));
+}
 
 TEST(Textures, FilterAndClamp) {
   const cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
   cudaArray_t array = nullptr;
   ASSERT_EQ(cudaMallocArray(&array, &format, 4, 2, cudaArraySurfaceLoadStore), cudaSuccess);
   const std::vector<float> elements = {0, 1, 2, 3, 10, 11, 12, 13};
-  ASSERT_EQ(cudaMemcpy2DToArray(array, 0, 0, elements.data(), 16, 16, 2, cudaMemcpyHostToDevice), cudaSuccess);
+  ASSERT_EQ(cudaMemcpy2DToArray(array, 0, 0, elements.data(), 16, 16, 2, cudaMemcpyHostToDevice),
+            cudaSuccess);
   cudaResourceDesc resource = {};
   resource.resType = cudaResourceTypeArray;
   resource.res.array.array = array;
-  const std::vector<float2> points = {{0.5f, 0.5f}, {1.0f, 0.5f}, {1.0f, 1.0f}, {-3.0f, 0.5f}, {9.0f, 9.0f}, {3.25f, 1.5f}};
+  const std::vector<float2> points = {{0.5f, 0.5f},  {1.0f, 0.5f}, {1.0f, 1.0f},
+                                      {-3.0f, 0.5f}, {9.0f, 9.0f}, {3.25f, 1.5f}};
   const Buffer<float2> at("at", points);
   const Buffer<float> out("out", points.size());
   const auto values = [&](cudaTextureFilterMode filter, cudaTextureAddressMode address) {
@@ -245,7 +258,8 @@ TEST(Textures, FilterAndClamp) {
   };
   EXPECT_EQ(values(cudaFilterModePoint, cudaAddressModeClamp), (std::vector<float>{0, 1, 11, 0, 13, 13}));
   EXPECT_EQ(values(cudaFilterModePoint, cudaAddressModeBorder), (std::vector<float>{0, 1, 11, -1, -1, 13}));
-  EXPECT_EQ(values(cudaFilterModeLinear, cudaAddressModeClamp), (std::vector<float>{0, 0.5f, 5.5f, 0, 13, 12.75f}));
+  EXPECT_EQ(values(cudaFilterModeLinear, cudaAddressModeClamp),
+            (std::vector<float>{0, 0.5f, 5.5f, 0, 13, 12.75f}));
 
   cudaSurfaceObject_t surface = 0;
   ASSERT_EQ(cudaCreateSurfaceObject(&surface, &resource), cudaSuccess);
@@ -294,7 +308,9 @@ TEST(Random, HasTheRightDistribution) {
   const Buffer<double> mean("mean", 64), variance("variance", 64);
   for (const auto kernel : {draw<curandState>, draw<curandStatePhilox4_32_10_t>, draw<curandStateMRG32k3a>}) {
     EXPECT_TRUE(is_clean(run({1, 64}, kernel, mean.get(), variance.get(), 7ull)));
-    const auto average = [](const std::vector<double>& x) { return std::accumulate(x.begin(), x.end(), 0.0) / 64; };
+    const auto average = [](const std::vector<double>& x) {
+      return std::accumulate(x.begin(), x.end(), 0.0) / 64;
+    };
     EXPECT_NEAR(average(mean.host()), 0.0, 4.0 / 253);  // four standard deviations of 64000 numbers
     EXPECT_NEAR(average(variance.host()), 1.0, 4 * 1.4143 / 253);
   }

@@ -39,6 +39,7 @@
 
 #include "gpusim/check/compiler.hpp"
 #include "gpusim/check/cuda_source.hpp"
+#include "gpusim/check/front_end.hpp"
 #include "gpusim/check/gpu_functions.hpp"
 #include "gpusim/check/object_file.hpp"
 #include "gpusim/check/shared_arrays.hpp"
@@ -310,6 +311,20 @@ void add_names(const std::string& object, const std::string& names) {
   std::remove(file.c_str());
 }
 
+/// The lines of shared_arrays(), with the one symbol for the variables that are `extern __shared__` arrays.
+std::string with_dynamic_symbol(const std::string& lines, const std::set<std::string>& dynamic_arrays) {
+  if (dynamic_arrays.empty()) return lines;
+  std::istringstream in(lines);
+  std::string result;
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t begin = line.find('\t') + 1, end = line.find('\t', begin);
+    if (dynamic_arrays.contains(line.substr(begin, end - begin)))
+      line.replace(begin, end - begin, kDynamicSymbol);
+    result += line + '\n';
+  }
+  return result;
+}
+
 /// The object file that the compiler writes; empty if it writes none.
 std::string object_of(const std::vector<std::string>& words) {
   const auto output = std::find(words.begin(), words.end(), "-o");
@@ -379,7 +394,7 @@ int compile_and_check(std::vector<std::string> words, bool with_names, const std
   if (status != 0) {
     std::remove(object.c_str());  // or the next build would take it
   } else {
-    add_names(object, shared_arrays(text));
+    add_names(object, with_dynamic_symbol(shared_arrays(text), source.dynamic_arrays));
   }
   return status;
 }

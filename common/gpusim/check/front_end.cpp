@@ -12,8 +12,6 @@
 namespace gpusim::check {
 namespace {
 
-constexpr std::string_view kDynamicSymbol = "gpusim_dynamic_shared";  // runtime/dynamic_shared.cpp defines it
-
 bool is_any(const Token& token, std::initializer_list<std::string_view> texts) {
   return std::any_of(texts.begin(), texts.end(), [&](std::string_view text) { return token.is(text); });
 }
@@ -323,6 +321,7 @@ class Rewriter {
     if (i > 0 && !is_any(at(i - 1), {";", "{", "}", ")", ":", "else", "do"})) return;
     const std::string statement(text_.substr(at(i).begin, at(close).end() - at(i).begin));
     const TranslatedAsm translated = translate_asm(on_one_line(statement));
+    if (translated.code.empty() && translated.error.empty()) return;
     has_asm_ = true;
     if (!translated.error.empty()) {
       const Place place = place_of(text_, at(i).begin);
@@ -404,9 +403,21 @@ class Rewriter {
 
   // ---- dynamic shared arrays -----------------------------------------------------------------------------
 
+  /// `__shared__ alignas(16) float x[4]`: g++ wants alignas before the attributes of __shared__.
+  void move_alignas(std::size_t begin, std::size_t i) {
+    for (; i < tokens_.size() && !is_any(at(i), {";", "=", "{", "}"}); ++i) {
+      if (!at(i).is("alignas") || !at(i + 1).is("(")) continue;
+      const std::size_t close = closing(tokens_, i + 1);
+      edits_.insert(at(begin).begin, text_of(i, close + 1) + " ");
+      edits_.replace(at(i).begin, at(close).end(), "");
+      return;
+    }
+  }
+
   /// @param i  of __constinit, a part of what the shim makes of __shared__
   void rewrite_shared(std::size_t i) {
     const std::size_t begin = begin_of_declaration(i);
+    move_alignas(begin, i);
     bool is_extern = false;
     std::size_t end = begin;
     for (; end < tokens_.size() && !is_any(at(end), {";", "{", "}"}); ++end) {

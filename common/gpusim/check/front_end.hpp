@@ -10,6 +10,9 @@
 
 namespace gpusim::check {
 
+/// What all `extern __shared__` arrays are: runtime/dynamic_shared.cpp defines it.
+inline constexpr const char* kDynamicSymbol = "gpusim_dynamic_shared";
+
 struct Rewritten {
   std::string text;
   std::set<std::string> constexpr_functions;  ///< names of the user's

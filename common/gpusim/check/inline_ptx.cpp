@@ -299,6 +299,8 @@ class Translator {
     if (open == statement.npos || close == statement.npos) throw Error("cannot read this asm statement");
     const std::vector<std::string> parts = split(statement.substr(open + 1, close - open - 1), ':');
     ptx_ = contents(parts[0]);
+    // "%=" is a number that no other asm statement has. Labels are local here.
+    for (std::size_t at; (at = ptx_.find("%=")) != ptx_.npos;) ptx_.replace(at, 2, "0");
     for (std::size_t part = 1; part < parts.size() && part < 3; ++part) {
       for (const std::string& text : split(parts[part], ',')) {
         if (!trimmed(text).empty()) operands_.push_back(operand_of(trimmed(text), part == 1));
@@ -875,6 +877,15 @@ class Translator {
     throw unknown();
   }
 
+  static std::string sem(const Parts& p) {
+    const bool both = has(p, "acq_rel");
+    return kScope + "Sem::" +
+           (both                ? "kBoth"
+            : has(p, "acquire") ? "kAcquire"
+            : has(p, "release") ? "kRelease"
+                                : "kRelaxed");
+  }
+
   static std::string load(const Parts& p, const Operands& o, const Type& t, const std::string& name) {
     if (has(p, "param")) throw Error(name + ": parameters are not simulated in asm");
     const int count = has(p, "v8") ? 8 : has(p, "v4") ? 4 : has(p, "v2") ? 2 : 1;
@@ -883,10 +894,12 @@ class Translator {
     if (count == 1) {
       if (t.bits >= 32 && (has(p, "relaxed") || has(p, "acquire")) && !has(p, "cta")) {
         const Type bits = *type_of("b" + std::to_string(t.bits));
-        return out(to, kScope + "atomic(" + kScope + "Sem::" + (has(p, "acquire") ? "kOrdered" : "kRelaxed") +
-                           ", " + at + ", " + cpp(bits) + "(0), " + kScope + "OpKeep{})");
+        return out(
+            to, kScope + "atomic(" + sem(p) + ", " + at + ", " + cpp(bits) + "(0), " + kScope + "OpKeep{})");
       }
-      return out(to, kScope + "load<" + cpp(t) + ", 1>(" + at + ").x[0]");
+      const std::string how = has(p, "volatile") && t.bits >= 32 ? "load_volatile<" + cpp(t) + ">(" + at + ")"
+                                                                 : "load<" + cpp(t) + ", 1>(" + at + ").x[0]";
+      return out(to, kScope + how);
     }
     if (int(to.items.size()) != count) throw Error(name + " needs " + std::to_string(count) + " registers");
     std::string text = "{ const auto ptx_loaded = " + kScope + "load<" + cpp(t) + ", " +
@@ -902,10 +915,11 @@ class Translator {
     if (from.kind != Operand::Kind::kVector && t.bits >= 32 && (has(p, "relaxed") || has(p, "release")) &&
         !has(p, "cta")) {
       const Type bits = *type_of("b" + std::to_string(t.bits));
-      return "static_cast<void>(" + kScope + "atomic(" + kScope +
-             "Sem::" + (has(p, "release") ? "kOrdered" : "kRelaxed") + ", " + at + ", " + in(from, bits) +
-             ", " + kScope + "OpExch{})); ";
+      return "static_cast<void>(" + kScope + "atomic(" + sem(p) + ", " + at + ", " + in(from, bits) + ", " +
+             kScope + "OpExch{})); ";
     }
+    if (from.kind != Operand::Kind::kVector && t.bits >= 32 && has(p, "volatile"))
+      return kScope + "store_volatile(" + at + ", " + in(from, t) + "); ";
     const Operands one{from};
     const Operands& items = from.kind == Operand::Kind::kVector ? from.items : one;
     std::string text =
@@ -930,7 +944,6 @@ class Translator {
     const bool returns = p[0] == "atom";
     const std::size_t first = returns ? 1 : 0;
     const std::string at = pointer(nth(o, first, name), is_shared(p));
-    const bool is_ordered = has(p, "acq_rel") || has(p, "acquire") || has(p, "release");
     static const std::map<std::string, std::string> kOps = {
         {"add", "OpAdd"}, {"min", "OpMin"},   {"max", "OpMax"}, {"and", "OpAnd"}, {"or", "OpOr"},
         {"xor", "OpXor"}, {"exch", "OpExch"}, {"inc", "OpInc"}, {"dec", "OpDec"}};
@@ -953,13 +966,13 @@ class Translator {
     }
     if (has(p, "cas")) {
       const Type bits = *type_of("b" + std::to_string(t.bits));
-      return result(kScope + "compare_and_swap<" + cpp(bits) + ">(" + at + ", " + in(value, bits) + ", " +
-                    in(nth(o, first + 2, name), bits) + ")");
+      return result(kScope + "compare_and_swap<" + cpp(bits) + ">(" + sem(p) + ", " + at + ", " +
+                    in(value, bits) + ", " + in(nth(o, first + 2, name), bits) + ")");
     }
     for (const auto& [word, function] : kOps) {
       if (!has(p, word)) continue;
-      return result(kScope + "atomic(" + kScope + "Sem::" + (is_ordered ? "kOrdered" : "kRelaxed") + ", " +
-                    at + ", " + in(value, t) + ", " + kScope + function + "{})");
+      return result(kScope + "atomic(" + sem(p) + ", " + at + ", " + in(value, t) + ", " + kScope + function +
+                    "{})");
     }
     throw Error("the PTX instruction " + name + " is not simulated");
   }
@@ -1297,7 +1310,28 @@ class Translator {
 
 }  // namespace ptx
 
+namespace {
+
+/// Whether it is for the CPU: some constraints and instructions belong to no GPU.
+bool is_for_cpu(std::string_view statement) {
+  for (const std::string_view constraint :
+       {"\"=a\"", "\"=b\"", "\"=c\"", "\"=A\"", "\"=m\"", "\"+m\"", "\"=q\"", "\"=g\"", "\"=x\""}) {
+    if (statement.find(constraint) != statement.npos) return true;
+  }
+  const std::size_t quote = statement.find('"');
+  std::string_view text = quote == statement.npos ? statement : statement.substr(quote + 1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
+  for (const std::string_view word :
+       {"pause", "mfence", "lfence", "sfence", "rdtsc", "cpuid", "xgetbv", "rep", "\""}) {
+    if (text.substr(0, word.size()) == word) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 TranslatedAsm translate_asm(std::string_view statement) {
+  if (is_for_cpu(statement)) return {};
   try {
     return {ptx::Translator().run(statement), ""};
   } catch (const ptx::Error& error) {

@@ -9,7 +9,7 @@
 namespace gpusim::check {
 
 struct TranslatedAsm {
-  std::string code;   ///< a statement without its semicolon
+  std::string code;   ///< a statement without its semicolon; empty, like the error: it is for the CPU
   std::string error;  ///< what is wrong with the PTX, or not simulated; empty: nothing
 };
 

@@ -1,5 +1,6 @@
 /// @file
-/// Matrices and vectors of the device for routines of the host: what they read and write is counted, and checked.
+/// Matrices and vectors of the device for routines of the host: what they read and write is counted, and
+/// checked.
 #pragma once
 
 #include <algorithm>

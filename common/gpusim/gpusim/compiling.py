@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -77,6 +78,14 @@ def own_options(request: Request) -> list[str]:
     return kept
 
 
+def uses_texture_references(source: Path) -> bool:
+    """Whether a source, or a file beside it that it includes, has texture references, which CUDA 12 removed."""
+    text = source.read_text(encoding="utf-8", errors="replace")
+    beside = [source.parent / name for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', text, re.MULTILINE)]
+    texts = [text, *(p.read_text(encoding="utf-8", errors="replace") for p in beside if p.is_file())]
+    return any(re.search(r"^\s*(static\s+)?texture\s*<", each, re.MULTILINE) for each in texts)
+
+
 def command_for(source: str, target: Path, request: Request, tools: Toolchain) -> list[str]:
     """Compiles one source."""
     suffix = Path(source).suffix
@@ -97,7 +106,8 @@ def command_for(source: str, target: Path, request: Request, tools: Toolchain) -
     ]
     if suffix in CPP_SUFFIXES:
         return [tools.compiler, "-O1", "-g1", *common, *tail]
-    implicit = [word for header in IMPLICIT for word in ("-include", header)]
+    references = ["gpusim_texture_references.h"] if uses_texture_references(Path(source)) else []
+    implicit = [word for header in (*IMPLICIT, *references) for word in ("-include", header)]
     options = without_hooks(tools.options) if request.fast else tools.options
     return [
         *tools.check,

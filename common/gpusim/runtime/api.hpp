@@ -18,7 +18,8 @@ inline constexpr std::size_t kDefaultDynamicShared = 48 * 1024;
 /// Remembers an error for cudaGetLastError(). @return  the same error
 cudaError_t result(cudaError_t error);
 
-/// An error that the device has met, as a failed assert() is: all calls that wait for it return it from now on.
+/// An error that a kernel has met, as a failed assert() is: the next call that waits for it returns it. A GPU would
+/// return it from then on; here, the next launch begins anew.
 void fail_device(cudaError_t error);
 cudaError_t device_error();
 
@@ -43,8 +44,8 @@ cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type,
 bool is_capturing(cudaStream_t stream);
 /// Of any stream: what waits for the device is not allowed then.
 bool is_any_capturing();
-/// An event is recorded in a stream that is being captured, and a stream waits for such an event. @return  false
-/// if neither is
+/// An event is recorded in a stream that is being captured, and a stream waits for such an event. @return
+/// false if neither is
 bool capture_event(cudaEvent_t event, cudaStream_t stream);
 bool capture_wait(cudaStream_t stream, cudaEvent_t event);
 

@@ -96,7 +96,8 @@ void copy_checked(void* to, const void* from, std::size_t bytes) {
 cudaError_t copy(const Copy& c, cudaStream_t stream, const char* routine, bool waits) {
   const gpusim::OneHostThread turn;
   if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
-  if (c.rows > 1 && (c.to_pitch < c.bytes || c.from_pitch < c.bytes)) return result(cudaErrorInvalidPitchValue);
+  if (c.rows > 1 && (c.to_pitch < c.bytes || c.from_pitch < c.bytes))
+    return result(cudaErrorInvalidPitchValue);
   if (waits && is_any_capturing()) return result(cudaErrorStreamCaptureImplicit);
   const bool is_empty = c.bytes == 0 || c.rows == 0 || c.slices == 0;
   const auto for_each_row = [](const Copy& all, auto f) {
@@ -136,8 +137,8 @@ struct Side {
 Side side_of(const Array* array, cudaPos at, const cudaPitchedPtr& pointer) {
   if (array == nullptr) {
     const std::size_t slice = pointer.pitch * pointer.ysize;
-    return {static_cast<std::byte*>(pointer.ptr) + at.x + at.y * pointer.pitch + at.z * slice, pointer.pitch, slice,
-            1};
+    return {static_cast<std::byte*>(pointer.ptr) + at.x + at.y * pointer.pitch + at.z * slice, pointer.pitch,
+            slice, 1};
   }
   const std::size_t element = array->element_bytes();
   return {array->data + at.x * element + at.y * array->row_bytes() + at.z * array->slice_bytes(),
@@ -168,7 +169,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, std::size_t bytes) {
   return copy({.to = to, .from = from, .bytes = bytes}, nullptr, __func__, true);
 }
-cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes, cudaStream_t stream) {
+cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes,
+                                cudaStream_t stream) {
   return copy({.to = to, .from = from, .bytes = bytes}, stream, __func__, false);
 }
 
@@ -207,8 +209,8 @@ cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent extent) {
   return cudaMemset3DAsync(to, value, extent, nullptr);
 }
 cudaError_t cudaMemset3DAsync(cudaPitchedPtr to, int value, cudaExtent extent, cudaStream_t stream) {
-  return fill({to.ptr, value, extent.width, extent.height, extent.depth, to.pitch, to.pitch * to.ysize}, stream,
-              __func__);
+  return fill({to.ptr, value, extent.width, extent.height, extent.depth, to.pitch, to.pitch * to.ysize},
+              stream, __func__);
 }
 
 // ---- variables of the device ------------------------------------------------------------------------------
@@ -217,12 +219,13 @@ namespace gpusim::api {
 namespace {
 
 /// @param kind  as the caller gives it; the other side decides
-cudaError_t copy_symbol(void* to, const void* from, const void* symbol, std::size_t bytes, cudaMemcpyKind kind,
-                        cudaStream_t stream, const char* routine, bool waits) {
+cudaError_t copy_symbol(void* to, const void* from, const void* symbol, std::size_t bytes,
+                        cudaMemcpyKind kind, cudaStream_t stream, const char* routine, bool waits) {
   const auto address = reinterpret_cast<std::uintptr_t>(symbol);
   const bool writes_symbol = symbol == to;
   // `&variable` instead of `variable` is a temporary object on the stack.
-  const bool is_temporary = address - reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) < (8 << 20);
+  const bool is_temporary =
+      address - reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) < (8 << 20);
   if (is_temporary || (writes_symbol && is_constant(address))) return result(cudaErrorInvalidSymbol);
   const bool allowed = kind == cudaMemcpyDefault || kind == cudaMemcpyDeviceToDevice ||
                        kind == (writes_symbol ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost);

@@ -18,7 +18,7 @@ cudaError_t result(cudaError_t error) {
 }
 
 void fail_device(cudaError_t error) { error_of_device = error; }
-cudaError_t device_error() { return error_of_device; }
+cudaError_t device_error() { return error_of_device.exchange(cudaSuccess); }
 
 }  // namespace gpusim::api
 
@@ -39,10 +39,8 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 cudaError_t cudaGetLastError() {
-  if (gpusim::api::device_error() != cudaSuccess) return gpusim::api::device_error();
   return std::exchange(gpusim::api::last_error, cudaSuccess);
 }
 cudaError_t cudaPeekAtLastError() {
-  if (gpusim::api::device_error() != cudaSuccess) return gpusim::api::device_error();
   return gpusim::api::last_error;
 }

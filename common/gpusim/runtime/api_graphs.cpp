@@ -47,7 +47,8 @@ struct Captures {
   }
   void forget(const CUgraph_st* graph) {
     for (auto* const map : {&streams, &origins})
-      for (auto it = map->begin(); it != map->end();) it = it->second == graph ? map->erase(it) : std::next(it);
+      for (auto it = map->begin(); it != map->end();)
+        it = it->second == graph ? map->erase(it) : std::next(it);
     for (auto it = events.begin(); it != events.end();)
       it = it->second == graph ? events.erase(it) : std::next(it);
   }
@@ -85,7 +86,8 @@ bool capture_event(cudaEvent_t event, cudaStream_t stream) {
 }
 bool capture_wait(cudaStream_t stream, cudaEvent_t event) {
   const auto found = captures().events.find(event);
-  if (found == captures().events.end()) return is_capturing(stream);  // what is outside of a graph comes before it
+  if (found == captures().events.end())
+    return is_capturing(stream);  // what is outside of a graph comes before it
   captures().streams[resolve(stream)] = found->second;
   return true;
 }
@@ -170,8 +172,8 @@ namespace {
 /// Puts the launch of a kernel into a graph.
 cudaError_t capture_kernel(CUgraph_st& graph, const cudaKernelNodeParams& p) {
   captures().all = &graph;
-  const cudaError_t error =
-      device::launch_by_address({p.gridDim, p.blockDim, p.sharedMemBytes, nullptr, nullptr, 0}, p.func, p.kernelParams);
+  const cudaError_t error = device::launch_by_address(
+      {p.gridDim, p.blockDim, p.sharedMemBytes, nullptr, nullptr, 0}, p.func, p.kernelParams);
   captures().all = nullptr;
   return error;
 }
@@ -179,8 +181,8 @@ cudaError_t capture_kernel(CUgraph_st& graph, const cudaKernelNodeParams& p) {
 }  // namespace
 }  // namespace gpusim::api
 
-cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, std::size_t,
-                                   const cudaKernelNodeParams* p) {
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*,
+                                   std::size_t, const cudaKernelNodeParams* p) {
   if (node == nullptr || graph == nullptr || p == nullptr) return result(cudaErrorInvalidValue);
   if (const cudaError_t error = gpusim::api::capture_kernel(*graph, *p); error != cudaSuccess) return error;
   *node = graph->nodes.back().get();
@@ -202,8 +204,8 @@ cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelN
   return cudaSuccess;
 }
 
-cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, std::size_t,
-                                   const cudaMemcpy3DParms* p) {
+cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*,
+                                   std::size_t, const cudaMemcpy3DParms* p) {
   return gpusim::api::add_node(node, graph, cudaGraphNodeTypeMemcpy,
                                [p = *p](cudaStream_t in) { return cudaMemcpy3DAsync(&p, in); });
 }
@@ -213,8 +215,8 @@ cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph, c
   return gpusim::api::add_node(node, graph, cudaGraphNodeTypeMemcpy,
                                [=](cudaStream_t in) { return cudaMemcpyAsync(to, from, bytes, kind, in); });
 }
-cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, std::size_t,
-                                   const cudaMemsetParams* p) {
+cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*,
+                                   std::size_t, const cudaMemsetParams* p) {
   // Fills with a pattern of 1, 2 or 4 bytes; cudaMemset() has patterns of one byte.
   std::uint32_t pattern = p->value;
   if (p->elementSize == 1) pattern = (p->value & 0xff) * 0x01010101u;
@@ -225,8 +227,8 @@ cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, con
     return cudaMemset2DAsync(p.dst, p.pitch, byte, p.width * p.elementSize, p.height, in);
   });
 }
-cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, std::size_t,
-                                 const cudaHostNodeParams* p) {
+cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*,
+                                 std::size_t, const cudaHostNodeParams* p) {
   return gpusim::api::add_node(node, graph, cudaGraphNodeTypeHost, [p = *p](cudaStream_t in) {
     return cudaLaunchHostFunc(in, p.fn, p.userData);
   });
@@ -237,19 +239,17 @@ cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, cons
 }
 cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*,
                                        std::size_t, cudaGraph_t child) {
-  return gpusim::api::add_node(node, graph, cudaGraphNodeTypeGraph,
-                               [nodes = child->nodes](cudaStream_t in) {
-                                 for (const auto& each : nodes) {
-                                   if (const cudaError_t error = each->operation(in); error != cudaSuccess)
-                                     return error;
-                                 }
-                                 return cudaSuccess;
-                               });
+  return gpusim::api::add_node(node, graph, cudaGraphNodeTypeGraph, [nodes = child->nodes](cudaStream_t in) {
+    for (const auto& each : nodes) {
+      if (const cudaError_t error = each->operation(in); error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
+  });
 }
 
 /// A node that came earlier may depend on one that came later: they change places.
-cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
-                                     std::size_t count) {
+cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from,
+                                     const cudaGraphNode_t* to, std::size_t count) {
   auto& nodes = graph->nodes;
   const auto position = [&](cudaGraphNode_t node) {
     return std::find_if(nodes.begin(), nodes.end(), [&](const auto& each) { return each.get() == node; });
@@ -262,7 +262,8 @@ cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* f
   return cudaSuccess;
 }
 
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                          unsigned long long) {
   if (executable == nullptr || graph == nullptr) return result(cudaErrorInvalidValue);
   *executable = new CUgraphExec_st(*graph);
   return cudaSuccess;

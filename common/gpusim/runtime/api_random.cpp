@@ -117,7 +117,9 @@ curandStatus_t curandSetGeneratorOffset(curandGenerator_t generator, unsigned lo
   generator->next = offset;
   return CURAND_STATUS_SUCCESS;
 }
-curandStatus_t curandSetGeneratorOrdering(curandGenerator_t, curandOrdering_t) { return CURAND_STATUS_SUCCESS; }
+curandStatus_t curandSetGeneratorOrdering(curandGenerator_t, curandOrdering_t) {
+  return CURAND_STATUS_SUCCESS;
+}
 curandStatus_t curandSetQuasiRandomGeneratorDimensions(curandGenerator_t, unsigned int) {
   return CURAND_STATUS_SUCCESS;
 }
@@ -126,7 +128,8 @@ curandStatus_t curandGenerateSeeds(curandGenerator_t) { return CURAND_STATUS_SUC
 curandStatus_t curandGenerate(curandGenerator_t generator, unsigned int* to, std::size_t count) {
   return generate(generator, to, count, __func__, [](Numbers& n) { return n.word(); });
 }
-curandStatus_t curandGenerateLongLong(curandGenerator_t generator, unsigned long long* to, std::size_t count) {
+curandStatus_t curandGenerateLongLong(curandGenerator_t generator, unsigned long long* to,
+                                      std::size_t count) {
   return generate(generator, to, count, __func__, [](Numbers& n) { return n.two_words(); });
 }
 curandStatus_t curandGenerateUniform(curandGenerator_t generator, float* to, std::size_t count) {
@@ -142,8 +145,8 @@ curandStatus_t curandGenerateNormal(curandGenerator_t generator, float* to, std:
   if (count % 2 != 0) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
   return generate(generator, to, count, __func__, [=](Numbers& n) { return mean + deviation * n.normal(); });
 }
-curandStatus_t curandGenerateNormalDouble(curandGenerator_t generator, double* to, std::size_t count, double mean,
-                                          double deviation) {
+curandStatus_t curandGenerateNormalDouble(curandGenerator_t generator, double* to, std::size_t count,
+                                          double mean, double deviation) {
   if (count % 2 != 0) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
   return generate(generator, to, count, __func__, [=](Numbers& n) { return mean + deviation * n.normal(); });
 }

@@ -106,7 +106,8 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
     return cudaSuccess;
   });
 }
-cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned int) {
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
+                                  unsigned int) {
   if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
   return gpusim::api::enqueue(stream, cudaGraphNodeTypeHost, [=](cudaStream_t in) {
     Streams::instance().synchronize(in);

@@ -76,8 +76,8 @@ cudaError_t cudaMalloc3DArray(cudaArray_t* array, const cudaChannelFormatDesc* f
   if (array == nullptr || format == nullptr || extent.width == 0) return result(cudaErrorInvalidValue);
   if ((flags & cudaArrayCubemap) != 0) return result(cudaErrorNotSupported);
   auto* const made = new cudaArray{{*format, extent.width, extent.height, extent.depth, flags, nullptr}};
-  made->data = static_cast<std::byte*>(
-      Arena::instance().allocate(made->slice_bytes() * at_least_one(extent.depth)));
+  made->data =
+      static_cast<std::byte*>(Arena::instance().allocate(made->slice_bytes() * at_least_one(extent.depth)));
   if (made->data == nullptr) {
     delete made;
     return result(cudaErrorMemoryAllocation);
@@ -104,17 +104,20 @@ cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc* format, cudaExtent* extent, 
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyToArray(cudaArray_t to, std::size_t x, std::size_t y, const void* from, std::size_t bytes,
-                              cudaMemcpyKind kind) {
-  return copy({.to = place_in(to, x, y), .from = from, .bytes = bytes, .kind = kind}, nullptr, __func__, true);
+cudaError_t cudaMemcpyToArray(cudaArray_t to, std::size_t x, std::size_t y, const void* from,
+                              std::size_t bytes, cudaMemcpyKind kind) {
+  return copy({.to = place_in(to, x, y), .from = from, .bytes = bytes, .kind = kind}, nullptr, __func__,
+              true);
 }
 cudaError_t cudaMemcpyToArrayAsync(cudaArray_t to, std::size_t x, std::size_t y, const void* from,
                                    std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  return copy({.to = place_in(to, x, y), .from = from, .bytes = bytes, .kind = kind}, stream, __func__, false);
+  return copy({.to = place_in(to, x, y), .from = from, .bytes = bytes, .kind = kind}, stream, __func__,
+              false);
 }
-cudaError_t cudaMemcpyFromArray(void* to, cudaArray_const_t from, std::size_t x, std::size_t y, std::size_t bytes,
-                                cudaMemcpyKind kind) {
-  return copy({.to = to, .from = place_in(from, x, y), .bytes = bytes, .kind = kind}, nullptr, __func__, true);
+cudaError_t cudaMemcpyFromArray(void* to, cudaArray_const_t from, std::size_t x, std::size_t y,
+                                std::size_t bytes, cudaMemcpyKind kind) {
+  return copy({.to = to, .from = place_in(from, x, y), .bytes = bytes, .kind = kind}, nullptr, __func__,
+              true);
 }
 cudaError_t cudaMemcpy2DToArray(cudaArray_t to, std::size_t x, std::size_t y, const void* from,
                                 std::size_t from_pitch, std::size_t width, std::size_t height,
@@ -139,8 +142,10 @@ cudaError_t cudaMemcpy2DFromArray(void* to, std::size_t to_pitch, cudaArray_cons
 
 cudaError_t cudaCreateTextureObject(cudaTextureObject_t* object, const cudaResourceDesc* resource,
                                     const cudaTextureDesc* description, const cudaResourceViewDesc* view) {
-  if (object == nullptr || resource == nullptr || description == nullptr) return result(cudaErrorInvalidValue);
-  if (view != nullptr || resource->resType == cudaResourceTypeMipmappedArray) return result(cudaErrorNotSupported);
+  if (object == nullptr || resource == nullptr || description == nullptr)
+    return result(cudaErrorInvalidValue);
+  if (view != nullptr || resource->resType == cudaResourceTypeMipmappedArray)
+    return result(cudaErrorNotSupported);
   Texture texture{};
   if (!describe(*resource, texture)) return result(cudaErrorInvalidValue);
   texture.how = *description;

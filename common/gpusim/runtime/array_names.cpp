@@ -127,6 +127,17 @@ ArrayNames::ArrayNames() {
   }
 }
 
+std::string ArrayNames::dynamic_variable(std::uintptr_t return_address) const {
+  const auto arrays = arrays_.find(function_at(return_address));
+  if (arrays != arrays_.end()) {
+    for (const Array& a : arrays->second) {
+      if (a.variable == kDynamicShared && a.offset.value([](const std::string&) { return 1; }) == 0)
+        return a.name;
+    }
+  }
+  return "dynamic shared memory";
+}
+
 /// What the kernel calls a struct: a pointer or reference to its first byte, whose elements have no known
 /// size.
 std::string ArrayNames::name_of_object(const std::vector<Array>& arrays, const SharedByte& byte,

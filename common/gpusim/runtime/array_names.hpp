@@ -43,6 +43,10 @@ class ArrayNames {
   std::string element(std::uintptr_t return_address, const SharedByte& byte,
                       const ThreadNumbers& numbers) const;
 
+  /// What a kernel calls the variable that holds all of its dynamic shared memory, if the sources have been
+  /// rewritten: as the array that begins there.
+  std::string dynamic_variable(std::uintptr_t return_address) const;
+
   /// An array in a variable of shared memory.
   struct Part {
     std::string name;

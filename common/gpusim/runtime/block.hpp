@@ -161,6 +161,8 @@ class BlockRunner {
 
   /// The same for any size and kind. @param aligned  the address must be a multiple of the size
   void on_access(const void* pointer, std::size_t size, AccessKind kind, const void* pc, bool aligned = true);
+  /// The next access is a piece of an object that is copied as a whole.
+  void begin_piece() { of_object_ = true; }
 
   /// A basic block begins. @param frame  see LoopTracker
   void on_block(const void* pc, const void* frame) {
@@ -781,6 +783,7 @@ class BlockRunner {
   const std::size_t arena_bytes_;
   const int compute_capability_;
   const bool debugging_ = is_debugging(), profiling_ = is_profiling();
+  bool of_object_ = false;  ///< see begin_piece()
   Announcer announcer_;
 
   // The block that runs.

@@ -30,6 +30,23 @@ bool all_initialized(std::uint8_t* state, std::uintptr_t address, std::size_t si
   return all;
 }
 
+/// Whether bytes that nothing has written may lie between the members of a struct, or after them, where a
+/// kernel that writes the members writes nothing. Of a piece of an object that is copied as a whole, any byte
+/// may. An access of 16 bytes is one of a vector, or of a struct such as {int, double} or {double, int}: the
+/// latter if its neighbour has the same gap.
+/// @param before, after  whether there is an element before this one, and after it
+bool may_be_padding(const std::uint8_t* state, std::size_t size, bool of_object, bool before, bool after) {
+  if (of_object) return std::any_of(state, state + (size + 3) / 4, [](std::uint8_t s) { return s != 0; });
+  constexpr std::uint8_t kAll = 0xf;
+  const auto ends_with_gap = [](const std::uint8_t* s) {
+    return s[0] == kAll && s[1] == kAll && s[2] != 0 && s[3] != kAll;
+  };
+  if (size != 16 || state[0] != kAll) return false;
+  if (state[1] != kAll) return state[2] == kAll && state[3] == kAll;
+  return ends_with_gap(state) &&
+         ((before && ends_with_gap(state - 4)) || (after && ends_with_gap(state + 4)));
+}
+
 void set_initialized(std::uint8_t* state, std::uintptr_t address, std::size_t size) {
   for_each_word(state, address, size, [](std::uint8_t& s, std::uint8_t bits) {
     // Two blocks may own the halves of a word.
@@ -61,6 +78,7 @@ void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind ki
     find_races(key, address, 1u << lane(), actor_of(key, warp));
     if (kind == AccessKind::kWrite) latest_stores_[address] = iteration_;
   }
+  of_object_ = false;
   note_depth();
   while (!log_.append(key, current_->loops, address)) suspend();
 }
@@ -156,7 +174,7 @@ bool BlockRunner::check_global(std::uintptr_t address, std::size_t size, AccessK
   std::uint8_t* state = arena_.initialized(address);
   if (kind == AccessKind::kWrite || kind == AccessKind::kPublish) {
     set_initialized(state, address, size);
-  } else if (!all_initialized(state, address, size)) {
+  } else if (!all_initialized(state, address, size) && !may_be_padding(state, size, of_object_, true, true)) {
     found_uninitialized(Space::kGlobal, address, size, pc);
   }
   return true;
@@ -206,7 +224,8 @@ bool BlockRunner::check_shared(std::uintptr_t address, std::size_t size, AccessK
   std::uint8_t* state = &shared_state_[offset / 4];
   if (kind == AccessKind::kWrite || kind == AccessKind::kCopyLand) {
     set_initialized(state, address, size);
-  } else if (!all_initialized(state, address, size)) {
+  } else if (!all_initialized(state, address, size) &&
+             !may_be_padding(state, size, of_object_, offset >= 16, offset + 32 <= shared_bytes_)) {
     found_uninitialized(Space::kShared, address, size, pc);
   }
   return true;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gpusim/runtime/api.hpp"
 #include "gpusim/runtime/block.hpp"
 #include "gpusim/runtime/cluster.hpp"
 #include "gpusim/runtime/watchdog.hpp"
@@ -59,6 +60,7 @@ void BlockRunner::time_out(const void* pc) {
 }
 
 void BlockRunner::fail_assertion(const char* condition, const void* pc) {
+  api::fail_device(cudaErrorAssert);
   misuse(pc, {std::string("the assertion `") + condition + "' fails"});
 }
 

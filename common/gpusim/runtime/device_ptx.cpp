@@ -226,7 +226,8 @@ void tensor_store(const CUtensorMap* map, const void* shared, const int* at, int
   copy_box(BulkCopy::Kind::kStore, map, shared, nullptr, at, rank, "cp.async.bulk.tensor", GPUSIM_CALLER);
 }
 void tensor_reduce_add(const CUtensorMap* map, const void* shared, const int* at, int rank) {
-  copy_box(BulkCopy::Kind::kAdd, map, shared, nullptr, at, rank, "cp.reduce.async.bulk.tensor", GPUSIM_CALLER);
+  copy_box(BulkCopy::Kind::kAdd, map, shared, nullptr, at, rank, "cp.reduce.async.bulk.tensor",
+           GPUSIM_CALLER);
 }
 
 void wgmma_wait_for_all(int pending) {
@@ -237,11 +238,14 @@ void wgmma_wait_for_all(int pending) {
   current_runner->warpgroup_op(operand);
 }
 const std::uint32_t* wgmma_operand(const std::uint32_t* const* registers) {
-  const bool in_order = registers[1] == registers[0] + 1 && registers[2] == registers[0] + 2 && registers[3] == registers[0] + 3;
+  const bool in_order = registers[1] == registers[0] + 1 && registers[2] == registers[0] + 2 &&
+                        registers[3] == registers[0] + 3;
   return in_order ? registers[0] : current_runner->copy_of_operand(registers);
 }
 void refuse_scattered_accumulators() {
-  current_runner->refuse("the accumulators of wgmma are simulated only if they are the elements of one array, in order", GPUSIM_CALLER);
+  current_runner->refuse(
+      "the accumulators of wgmma are simulated only if they are the elements of one array, in order",
+      GPUSIM_CALLER);
 }
 
 #undef GPUSIM_CALLER

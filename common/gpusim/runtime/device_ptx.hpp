@@ -1,6 +1,6 @@
 /// @file
-/// The functions that shim/gpusim_inline_ptx.h calls from inside a kernel, besides those of device.hpp and the headers beside
-/// it.
+/// The functions that shim/gpusim_inline_ptx.h calls from inside a kernel, besides those of device.hpp and
+/// the headers beside it.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,18 @@ std::uint64_t clock_nanoseconds();
 std::uint32_t dynamic_shared_bytes();
 
 /// A product of small matrices by a warp, with operands as the PTX manual says which lane holds what.
-enum class Element : std::uint8_t { kFloat16, kBFloat16, kTf32, kFloat64, kS8, kU8, kE4m3, kE5m2, kFloat32, kS32 };
+enum class Element : std::uint8_t {
+  kFloat16,
+  kBFloat16,
+  kTf32,
+  kFloat64,
+  kS8,
+  kU8,
+  kE4m3,
+  kE5m2,
+  kFloat32,
+  kS32
+};
 struct MmaSpec {
   int m, n, k;
   Element a, b, d;

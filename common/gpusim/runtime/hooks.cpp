@@ -52,6 +52,7 @@ void note_range(const void* p, std::size_t size, AccessKind kind, const void* pc
   const std::size_t bits = reinterpret_cast<std::uintptr_t>(p) | size | widest;
   const std::size_t step = bits & (~bits + 1);  // the lowest bit
   for (std::size_t i = 0; i < size; i += step) {
+    if (step < size) current_runner->begin_piece();
     current_runner->on_access(static_cast<const char*>(p) + i, step, kind, pc);
   }
 }

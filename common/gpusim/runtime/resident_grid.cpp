@@ -49,8 +49,8 @@ std::uint32_t ResidentGrid::run(const device::Launch& launch, std::uint32_t numb
   return parts;
 }
 
-/// Whether all threads of the grid wait at its barrier. Threads that have returned are not waited for, but each block has to
-/// come.
+/// Whether all threads of the grid wait at its barrier. Threads that have returned are not waited for, but
+/// each block has to come.
 bool ResidentGrid::is_complete() const {
   return std::all_of(blocks_.begin(), blocks_.begin() + std::ptrdiff_t(count_), [](const auto& block) {
     const BlockRunner& runner = *block->runner;
@@ -82,7 +82,8 @@ void ResidentGrid::settle(const device::Launch& launch, std::uint32_t number) {
     BlockRunner& runner = *blocks_[i]->runner;
     static_bytes_ = std::max(static_bytes_, runner.static_shared_bytes());
     if (runner.live_ > 0) runner.set_arrivals();
-    runner.tally.shared.bytes_per_block = std::int64_t(launch.dynamic_shared_bytes + runner.static_shared_bytes());
+    runner.tally.shared.bytes_per_block =
+        std::int64_t(launch.dynamic_shared_bytes + runner.static_shared_bytes());
     Session::instance().absorb(runner.tally);
   }
   Session::instance().settle_grid_races(launch, number);
@@ -121,7 +122,8 @@ void ResidentGrid::report_divergence() {
     if (i != number) add(*blocks_[i]->runner);
   }
   const std::size_t threads = count_ * std::size_t(at->thread_count_);
-  found.detail = "Divergent thread(s) in the grid: " + std::to_string(arrived) + " of " + std::to_string(threads) + " threads";
+  found.detail = "Divergent thread(s) in the grid: " + std::to_string(arrived) + " of " +
+                 std::to_string(threads) + " threads";
   blocks_[number]->thread.run([&] { at->add_divergence(&waiting, waiting.sync_pc, std::move(found)); });
 }
 

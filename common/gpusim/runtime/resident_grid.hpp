@@ -1,6 +1,6 @@
 /// @file
-/// Grids whose blocks are all there at once, because they wait for each other: cooperative launches. As in a cluster, each
-/// block has a CPU thread of its own, and only one of them runs at any moment.
+/// Grids whose blocks are all there at once, because they wait for each other: cooperative launches. As in a
+/// cluster, each block has a CPU thread of its own, and only one of them runs at any moment.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace gpusim {
 
-/// Runs a grid from one barrier of the grid to the next. For the race check, each part is like a launch of its own: its
-/// blocks have numbers of their own.
+/// Runs a grid from one barrier of the grid to the next. For the race check, each part is like a launch of
+/// its own: its blocks have numbers of their own.
 class ResidentGrid {
  public:
   /// @param number  of the first block in the first part

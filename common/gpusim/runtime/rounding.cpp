@@ -1,6 +1,6 @@
 /// @file
-/// Arithmetic that rounds in a given direction (shim/gpusim_rounding.h): the processor's, with another mode in its
-/// control register.
+/// Arithmetic that rounds in a given direction (shim/gpusim_rounding.h): the processor's, with another mode
+/// in its control register.
 #include "gpusim/shim/gpusim_rounding.h"
 
 #include <xmmintrin.h>
@@ -10,8 +10,8 @@
 namespace gpusim::device {
 namespace {
 
-/// While it lives, the processor rounds this way. The compiler must not move arithmetic out of its scope: operands
-/// go through `fix`.
+/// While it lives, the processor rounds this way. The compiler must not move arithmetic out of its scope:
+/// operands go through `fix`.
 class Mode {
  public:
   explicit Mode(Rounding how) : before_(_mm_getcsr()) {
@@ -51,8 +51,8 @@ T divide(T x, T y, Rounding how) {
   return fix(fix(x) / fix(y));
 }
 
-/// An integer of up to 64 bits that loses bits: those that are lost leave a trace in the last one that stays, so
-/// that rounding it once more rounds the integer itself.
+/// An integer of up to 64 bits that loses bits: those that are lost leave a trace in the last one that stays,
+/// so that rounding it once more rounds the integer itself.
 template <class T>
 T from_magnitude(unsigned long long magnitude, bool negative, Rounding how) {
   constexpr int kKept = 62;  // more than the 53 bits of the result, and positive as a signed integer
@@ -101,9 +101,13 @@ float to_float_rounded(double x, Rounding how) {
   const Mode mode(how);
   return fix(float(fix(x)));
 }
-float to_float_rounded(long long x, Rounding how) { return from_magnitude<float>(magnitude_of(x), x < 0, how); }
+float to_float_rounded(long long x, Rounding how) {
+  return from_magnitude<float>(magnitude_of(x), x < 0, how);
+}
 float to_float_rounded(unsigned long long x, Rounding how) { return from_magnitude<float>(x, false, how); }
-double to_double_rounded(long long x, Rounding how) { return from_magnitude<double>(magnitude_of(x), x < 0, how); }
+double to_double_rounded(long long x, Rounding how) {
+  return from_magnitude<double>(magnitude_of(x), x < 0, how);
+}
 double to_double_rounded(unsigned long long x, Rounding how) { return from_magnitude<double>(x, false, how); }
 
 }  // namespace gpusim::device

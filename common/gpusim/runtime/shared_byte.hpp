@@ -19,6 +19,9 @@ struct DeclaredObject {
   bool contains(std::uintptr_t address) const { return address - begin < bytes; }
 };
 
+/// The symbol of all dynamic shared arrays of sources that have been rewritten (dynamic_shared.cpp).
+inline constexpr const char* kDynamicShared = "gpusim_dynamic_shared";
+
 /// A byte of a variable of shared memory.
 struct SharedByte {
   std::string variable;               ///< empty: the byte is in none

@@ -1,5 +1,6 @@
 /// @file
-/// Texture fetches (shim/gpusim_textures.h), as the CUDA programming guide describes them ("Texture Fetching").
+/// Texture fetches (shim/gpusim_textures.h), as the CUDA programming guide describes them ("Texture
+/// Fetching").
 #include "gpusim/runtime/textures.hpp"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstring>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/device.hpp"
 #include "gpusim/shim/cuda_fp16.h"
 #include "gpusim/shim/gpusim_textures.h"
 
@@ -93,9 +95,11 @@ Axis axis(const Texture& t, float x, std::size_t size, int dimension) {
 }
 
 Texel at(const Texture& t, std::int64_t x, std::int64_t y, std::int64_t z, const void* pc) {
-  if (x >= 0 && y >= 0 && z >= 0) return read(t, t.element(std::size_t(x), std::size_t(y), std::size_t(z)), pc);
+  if (x >= 0 && y >= 0 && z >= 0)
+    return read(t, t.element(std::size_t(x), std::size_t(y), std::size_t(z)), pc);
   Texel border{};
-  const bool is_float = t.format.f == cudaChannelFormatKindFloat || t.how.readMode == cudaReadModeNormalizedFloat;
+  const bool is_float =
+      t.format.f == cudaChannelFormatKindFloat || t.how.readMode == cudaReadModeNormalizedFloat;
   for (int i = 0; i < 4; ++i) {
     border.bits[i] = is_float ? std::bit_cast<std::uint32_t>(t.how.borderColor[i])
                               : std::uint32_t(std::int64_t(t.how.borderColor[i]));
@@ -103,17 +107,22 @@ Texel at(const Texture& t, std::int64_t x, std::int64_t y, std::int64_t z, const
   return border;
 }
 
-Texel sample_from(const Texture& t, int dimensions, const Axis& x, const Axis& y, const Axis& z, const void* pc) {
+Texel sample_from(const Texture& t, int dimensions, const Axis& x, const Axis& y, const Axis& z,
+                  const void* pc) {
   if (t.how.filterMode == cudaFilterModePoint) return at(t, x.first, y.first, z.first, pc);
   std::array<float, 4> sum{};
   for (int corner = 0; corner < 1 << dimensions; ++corner) {
     const bool after_x = (corner & 1) != 0, after_y = (corner & 2) != 0, after_z = (corner & 4) != 0;
     const float weight = (after_x ? x.weight : 1.0f - x.weight) *
-                         (dimensions < 2 ? 1.0f : after_y ? y.weight : 1.0f - y.weight) *
-                         (dimensions < 3 ? 1.0f : after_z ? z.weight : 1.0f - z.weight);
+                         (dimensions < 2 ? 1.0f
+                          : after_y      ? y.weight
+                                         : 1.0f - y.weight) *
+                         (dimensions < 3 ? 1.0f
+                          : after_z      ? z.weight
+                                         : 1.0f - z.weight);
     if (weight == 0.0f) continue;
-    const Texel texel = at(t, after_x ? x.second : x.first, after_y ? y.second : y.first,
-                           after_z ? z.second : z.first, pc);
+    const Texel texel =
+        at(t, after_x ? x.second : x.first, after_y ? y.second : y.first, after_z ? z.second : z.first, pc);
     for (int i = 0; i < 4; ++i) sum[std::size_t(i)] += weight * std::bit_cast<float>(texel.bits[i]);
   }
   Texel result;
@@ -122,6 +131,13 @@ Texel sample_from(const Texture& t, int dimensions, const Axis& x, const Axis& y
 }
 
 }  // namespace
+
+/// Of a variable of the host. A fetch through a reference to which nothing is bound ends the thread.
+cudaTextureObject_t object_of_reference(const void* object) {
+  const auto value = *static_cast<const cudaTextureObject_t*>(object);
+  if (value == 0) trap();
+  return value;
+}
 
 Texel fetch_linear(cudaTextureObject_t object, long long index) {
   const Texture& t = texture_of(object);
@@ -132,7 +148,8 @@ Texel fetch_linear(cudaTextureObject_t object, long long index) {
 Texel sample(cudaTextureObject_t object, int dimensions, float x, float y, float z, int layer) {
   const Texture& t = texture_of(object);
   const Axis none{0, 0, 0.0f};
-  const Axis third = layer < 0 ? none : Axis{std::clamp<std::int64_t>(layer, 0, std::int64_t(t.depth) - 1), 0, 0.0f};
+  const Axis third =
+      layer < 0 ? none : Axis{std::clamp<std::int64_t>(layer, 0, std::int64_t(t.depth) - 1), 0, 0.0f};
   return sample_from(t, dimensions, axis(t, x, t.width, 0), dimensions >= 2 ? axis(t, y, t.height, 1) : none,
                      dimensions >= 3 ? axis(t, z, t.depth, 2) : third, GPUSIM_CALLER);
 }
@@ -142,8 +159,10 @@ Texel gather(cudaTextureObject_t object, float x, float y, int component_number)
   t.how.filterMode = cudaFilterModeLinear;
   const Axis ax = axis(t, x, t.width, 0), ay = axis(t, y, t.height, 1);
   const auto c = std::size_t(component_number);
-  return {at(t, ax.first, ay.second, 0, GPUSIM_CALLER).bits[c], at(t, ax.second, ay.second, 0, GPUSIM_CALLER).bits[c],
-          at(t, ax.second, ay.first, 0, GPUSIM_CALLER).bits[c], at(t, ax.first, ay.first, 0, GPUSIM_CALLER).bits[c]};
+  return {at(t, ax.first, ay.second, 0, GPUSIM_CALLER).bits[c],
+          at(t, ax.second, ay.second, 0, GPUSIM_CALLER).bits[c],
+          at(t, ax.second, ay.first, 0, GPUSIM_CALLER).bits[c],
+          at(t, ax.first, ay.first, 0, GPUSIM_CALLER).bits[c]};
 }
 
 void* surface_element(cudaSurfaceObject_t object, int x, int y, int z, cudaSurfaceBoundaryMode mode,
@@ -152,8 +171,8 @@ void* surface_element(cudaSurfaceObject_t object, int x, int y, int z, cudaSurfa
   const auto row = std::int64_t(t.width * t.element_bytes());
   std::int64_t at_x = x, at_y = y, at_z = z;
   const auto is_inside = [&] {
-    return at_x >= 0 && at_x + std::int64_t(bytes) <= row && at_y >= 0 && at_y < std::int64_t(t.height) && at_z >= 0 &&
-           at_z < std::int64_t(t.depth);
+    return at_x >= 0 && at_x + std::int64_t(bytes) <= row && at_y >= 0 && at_y < std::int64_t(t.height) &&
+           at_z >= 0 && at_z < std::int64_t(t.depth);
   };
   if (mode == cudaBoundaryModeClamp && !is_inside()) {
     at_x = std::clamp<std::int64_t>(at_x, 0, row - std::int64_t(bytes));

@@ -19,7 +19,8 @@ GPUSIM_INLINE T shuffle(unsigned mask, T value, int source) {
     constexpr std::size_t kWords = (sizeof(T) + 3) / 4;
     std::uint32_t words[kWords] = {};
     __builtin_memcpy(words, &value, sizeof(T));
-    for (std::size_t i = 0; i < kWords; ++i) words[i] = std::uint32_t(gpusim::device::shuffle(mask, words[i], source));
+    for (std::size_t i = 0; i < kWords; ++i)
+      words[i] = std::uint32_t(gpusim::device::shuffle(mask, words[i], source));
     __builtin_memcpy(&value, words, sizeof(T));
     return value;
   }
@@ -34,7 +35,8 @@ GPUSIM_INLINE unsigned lanes_below() { return (1u << gpusim::device::lane()) - 1
 /// The bits of a ballot, numbered by rank.
 GPUSIM_INLINE unsigned by_rank(unsigned lanes, unsigned mask) {
   unsigned result = 0;
-  for (unsigned rank = 0; mask != 0; mask &= mask - 1, ++rank) result |= (lanes >> __builtin_ctz(mask) & 1u) << rank;
+  for (unsigned rank = 0; mask != 0; mask &= mask - 1, ++rank)
+    result |= (lanes >> __builtin_ctz(mask) & 1u) << rank;
   return result;
 }
 
@@ -58,10 +60,13 @@ class thread_group {
       __syncwarp(mask_);
     }
   }
-  GPUSIM_INLINE unsigned size() const { return is_block_ ? details::block_size() : unsigned(__builtin_popcount(mask_)); }
+  GPUSIM_INLINE unsigned size() const {
+    return is_block_ ? details::block_size() : unsigned(__builtin_popcount(mask_));
+  }
   GPUSIM_INLINE unsigned num_threads() const { return size(); }
   GPUSIM_INLINE unsigned thread_rank() const {
-    return is_block_ ? details::block_rank_of_thread() : unsigned(__builtin_popcount(mask_ & details::lanes_below()));
+    return is_block_ ? details::block_rank_of_thread()
+                     : unsigned(__builtin_popcount(mask_ & details::lanes_below()));
   }
   GPUSIM_INLINE bool is_valid() const { return true; }
 
@@ -232,10 +237,14 @@ class Tile : public LaneGroup<Tile<kSize>> {
     const unsigned rank = thread_rank() ^ lanes;
     return shuffle(gpusim_mask(), value, gpusim_lane(rank < kSize ? rank : thread_rank()));
   }
-  GPUSIM_INLINE unsigned ballot(int predicate) const { return __ballot_sync(gpusim_mask(), predicate) >> first(); }
+  GPUSIM_INLINE unsigned ballot(int predicate) const {
+    return __ballot_sync(gpusim_mask(), predicate) >> first();
+  }
   GPUSIM_INLINE operator thread_group() const { return {false, gpusim_mask()}; }
 
-  GPUSIM_INLINE static unsigned gpusim_mask() { return (kSize == 32 ? ~0u : (1u << kSize % 32) - 1) << first(); }
+  GPUSIM_INLINE static unsigned gpusim_mask() {
+    return (kSize == 32 ? ~0u : (1u << kSize % 32) - 1) << first();
+  }
   GPUSIM_INLINE static int gpusim_lane(unsigned rank) { return first() + int(rank); }
 
  private:
@@ -249,7 +258,9 @@ template <unsigned kSize, class Parent>
 class thread_block_tile : public details::Tile<kSize> {
  public:
   /// The number of this tile among those of the parent, and how many there are.
-  GPUSIM_INLINE static unsigned meta_group_rank() { return thread_block::thread_rank() % parent_size() / kSize; }
+  GPUSIM_INLINE static unsigned meta_group_rank() {
+    return thread_block::thread_rank() % parent_size() / kSize;
+  }
   GPUSIM_INLINE static unsigned meta_group_size() { return (parent_size() + kSize - 1) / kSize; }
 
  private:
@@ -285,7 +296,9 @@ class coalesced_group : public details::LaneGroup<coalesced_group> {
  public:
   GPUSIM_INLINE explicit coalesced_group(unsigned mask, unsigned meta_rank = 0, unsigned meta_size = 1)
       : mask_(mask), meta_rank_(meta_rank), meta_size_(meta_size) {}
-  GPUSIM_INLINE unsigned thread_rank() const { return unsigned(__builtin_popcount(mask_ & details::lanes_below())); }
+  GPUSIM_INLINE unsigned thread_rank() const {
+    return unsigned(__builtin_popcount(mask_ & details::lanes_below()));
+  }
   GPUSIM_INLINE unsigned num_threads() const { return unsigned(__builtin_popcount(mask_)); }
   GPUSIM_INLINE unsigned size() const { return num_threads(); }
   GPUSIM_INLINE unsigned meta_group_rank() const { return meta_rank_; }

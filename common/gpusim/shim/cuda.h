@@ -1,8 +1,11 @@
 /// @file
-/// The simulator's <cuda.h>: the part of the driver's interface that encodes tensor maps.
+/// The simulator's <cuda.h>: the parts of the driver's interface that encode tensor maps and ask for the device.
+/// Kernels in modules are missing.
 #pragma once
 
 #include <cstdint>
+
+#include "cuda_runtime_api.h"
 
 using cuuint32_t = std::uint32_t;
 using cuuint64_t = std::uint64_t;
@@ -12,7 +15,10 @@ using cuuint64_t = std::uint64_t;
 enum CUresult : int {
   CUDA_SUCCESS = 0,
   CUDA_ERROR_INVALID_VALUE = 1,
+  CUDA_ERROR_OUT_OF_MEMORY = 2,
   CUDA_ERROR_NOT_INITIALIZED = 3,
+  CUDA_ERROR_NO_DEVICE = 100,
+  CUDA_ERROR_INVALID_DEVICE = 101,
   CUDA_ERROR_NOT_SUPPORTED = 801,
 };
 
@@ -75,3 +81,57 @@ extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType
                                            CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                                            CUtensorMapL2promotion l2_promotion,
                                            CUtensorMapFloatOOBfill out_of_bounds_fill);
+
+// ---- the device, by the numbers that the runtime API uses as well -----------------------------------------
+
+using CUdevice = int;
+using CUstream = cudaStream_t;
+using CUevent = cudaEvent_t;
+using CUdeviceptr = unsigned long long;
+
+enum CUdevice_attribute {
+  CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 8,
+  CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,
+  CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13,
+  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+  CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE = 36,
+  CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH = 37,
+  CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38,
+  CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
+  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
+};
+
+inline CUresult cuInit(unsigned int) { return CUDA_SUCCESS; }
+inline CUresult cuDriverGetVersion(int* version) { return CUresult(int(cudaDriverGetVersion(version))); }
+inline CUresult cuDeviceGetCount(int* count) { return CUresult(int(cudaGetDeviceCount(count))); }
+inline CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  *device = ordinal;
+  return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+inline CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+  return CUresult(int(cudaDeviceGetAttribute(value, cudaDeviceAttr(int(attribute)), device)));
+}
+inline CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
+  cudaDeviceProp properties;
+  const cudaError_t error = cudaGetDeviceProperties(&properties, device);
+  for (int i = 0; error == cudaSuccess && i < length; ++i) name[i] = i + 1 < length ? properties.name[i] : '\0';
+  return CUresult(int(error));
+}
+inline CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device) {
+  cudaDeviceProp properties;
+  const cudaError_t error = cudaGetDeviceProperties(&properties, device);
+  *bytes = error == cudaSuccess ? properties.totalGlobalMem : 0;
+  return CUresult(int(error));
+}
+inline CUresult cuGetErrorString(CUresult error, const char** text) {
+  *text = cudaGetErrorString(cudaError_t(int(error)));
+  return CUDA_SUCCESS;
+}
+inline CUresult cuGetErrorName(CUresult error, const char** text) {
+  *text = cudaGetErrorName(cudaError_t(int(error)));
+  return CUDA_SUCCESS;
+}

@@ -1,6 +1,6 @@
 /// @file
-/// The simulator's `<cuda_fp8.h>`: e4m3, of 1 + 4 + 3 bits, and e5m2, of 1 + 5 + 2 bits, with the names and the
-/// results of CUDA's. e4m3 has no infinity, and one NaN of each sign. Missing: e8m0.
+/// The simulator's `<cuda_fp8.h>`: e4m3, of 1 + 4 + 3 bits, and e5m2, of 1 + 5 + 2 bits, with the names and
+/// the results of CUDA's. e4m3 has no infinity, and one NaN of each sign. Missing: e8m0.
 #pragma once
 
 #include "cuda_bf16.h"
@@ -69,11 +69,11 @@ GPUSIM_INLINE __nv_fp8_storage_t __nv_cvt_bfloat16raw_to_fp8(__nv_bfloat16_raw x
                                                              __nv_fp8_interpretation_t as) {
   return __nv_cvt_double_to_fp8(float(__nv_bfloat16(x)), saturate, as);
 }
-#define GPUSIM_PAIR_TO_FP8(from, type)                                                                       \
-  GPUSIM_INLINE __nv_fp8x2_storage_t __nv_cvt_##from##_to_fp8x2(type x, __nv_saturation_t saturate,          \
-                                                                __nv_fp8_interpretation_t as) {              \
-    return __nv_fp8x2_storage_t(__nv_cvt_double_to_fp8(gpusim::float16::high_of(x), saturate, as) << 8 |     \
-                                __nv_cvt_double_to_fp8(gpusim::float16::low_of(x), saturate, as));           \
+#define GPUSIM_PAIR_TO_FP8(from, type)                                                                   \
+  GPUSIM_INLINE __nv_fp8x2_storage_t __nv_cvt_##from##_to_fp8x2(type x, __nv_saturation_t saturate,      \
+                                                                __nv_fp8_interpretation_t as) {          \
+    return __nv_fp8x2_storage_t(__nv_cvt_double_to_fp8(gpusim::float16::high_of(x), saturate, as) << 8 | \
+                                __nv_cvt_double_to_fp8(gpusim::float16::low_of(x), saturate, as));       \
   }
 namespace gpusim::float16 {
 GPUSIM_INLINE double low_of(float2 x) { return x.x; }
@@ -107,57 +107,58 @@ GPUSIM_INLINE __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, __n
 
 // One, two and four of a format, the first in the low bits.
 
-#define GPUSIM_FP8(name, As)                                                                                   \
-  struct __nv_fp8_##name {                                                                                     \
-    __nv_fp8_storage_t __x;                                                                                    \
-                                                                                                               \
-    __nv_fp8_##name() = default;                                                                               \
-    GPUSIM_INLINE explicit __nv_fp8_##name(double x) : __x(__nv_cvt_double_to_fp8(x, __NV_SATFINITE, As)) {}    \
-    GPUSIM_INLINE explicit __nv_fp8_##name(float x) : __nv_fp8_##name(double(x)) {}                             \
-    GPUSIM_INLINE explicit __nv_fp8_##name(__half x) : __nv_fp8_##name(double(float(x))) {}                     \
-    GPUSIM_INLINE explicit __nv_fp8_##name(__nv_bfloat16 x) : __nv_fp8_##name(double(float(x))) {}              \
-    template <gpusim::Integral T>                                                                              \
-    GPUSIM_INLINE explicit __nv_fp8_##name(T x) : __nv_fp8_##name(gpusim::float16::from_integer(x)) {}          \
-    GPUSIM_INLINE explicit operator float() const { return gpusim::float16::widen_8(__x, As); }                 \
-    GPUSIM_INLINE explicit operator double() const { return float(*this); }                                    \
-    GPUSIM_INLINE explicit operator __half() const { return __half(float(*this)); }                            \
-    GPUSIM_INLINE explicit operator __nv_bfloat16() const { return __nv_bfloat16(float(*this)); }               \
-    GPUSIM_INLINE explicit operator bool() const { return (__x & 0x7f) != 0; }                                 \
-    template <gpusim::Integral T>                                                                              \
-    GPUSIM_INLINE explicit operator T() const {                                                                \
-      return gpusim::float16::to_integer<T>(float(*this));                                                     \
-    }                                                                                                          \
-  };                                                                                                           \
-  struct alignas(2) __nv_fp8x2_##name {                                                                        \
-    __nv_fp8x2_storage_t __x;                                                                                  \
-                                                                                                               \
-    __nv_fp8x2_##name() = default;                                                                             \
-    GPUSIM_INLINE explicit __nv_fp8x2_##name(float2 x) : __x(__nv_cvt_float2_to_fp8x2(x, __NV_SATFINITE, As)) {} \
-    GPUSIM_INLINE explicit __nv_fp8x2_##name(double2 x)                                                        \
-        : __x(__nv_cvt_double2_to_fp8x2(x, __NV_SATFINITE, As)) {}                                             \
-    GPUSIM_INLINE explicit __nv_fp8x2_##name(__half2 x) : __nv_fp8x2_##name(__half22float2(x)) {}               \
-    GPUSIM_INLINE explicit __nv_fp8x2_##name(__nv_bfloat162 x) : __nv_fp8x2_##name(__bfloat1622float2(x)) {}    \
-    GPUSIM_INLINE explicit operator __half2() const { return __nv_cvt_fp8x2_to_halfraw2(__x, As); }             \
-    GPUSIM_INLINE explicit operator float2() const { return __half22float2(__half2(*this)); }                  \
-  };                                                                                                           \
-  struct alignas(4) __nv_fp8x4_##name {                                                                        \
-    __nv_fp8x4_storage_t __x;                                                                                  \
-                                                                                                               \
-    __nv_fp8x4_##name() = default;                                                                             \
-    GPUSIM_INLINE explicit __nv_fp8x4_##name(float4 x)                                                         \
-        : __x(std::uint32_t(__nv_fp8x2_##name(float2{x.z, x.w}).__x) << 16 |                                   \
-              __nv_fp8x2_##name(float2{x.x, x.y}).__x) {}                                                      \
-    GPUSIM_INLINE explicit __nv_fp8x4_##name(double4 x)                                                        \
-        : __x(std::uint32_t(__nv_fp8x2_##name(double2{x.z, x.w}).__x) << 16 |                                  \
-              __nv_fp8x2_##name(double2{x.x, x.y}).__x) {}                                                     \
-    GPUSIM_INLINE explicit __nv_fp8x4_##name(__half2 low, __half2 high)                                        \
-        : __x(std::uint32_t(__nv_fp8x2_##name(high).__x) << 16 | __nv_fp8x2_##name(low).__x) {}                 \
-    GPUSIM_INLINE explicit __nv_fp8x4_##name(__nv_bfloat162 low, __nv_bfloat162 high)                          \
-        : __x(std::uint32_t(__nv_fp8x2_##name(high).__x) << 16 | __nv_fp8x2_##name(low).__x) {}                 \
-    GPUSIM_INLINE explicit operator float4() const {                                                           \
-      const auto at = [this](int i) { return gpusim::float16::widen_8(std::uint8_t(__x >> 8 * i), As); };       \
-      return {at(0), at(1), at(2), at(3)};                                                                     \
-    }                                                                                                          \
+#define GPUSIM_FP8(name, As)                                                                                 \
+  struct __nv_fp8_##name {                                                                                   \
+    __nv_fp8_storage_t __x;                                                                                  \
+                                                                                                             \
+    __nv_fp8_##name() = default;                                                                             \
+    GPUSIM_INLINE explicit __nv_fp8_##name(double x) : __x(__nv_cvt_double_to_fp8(x, __NV_SATFINITE, As)) {} \
+    GPUSIM_INLINE explicit __nv_fp8_##name(float x) : __nv_fp8_##name(double(x)) {}                          \
+    GPUSIM_INLINE explicit __nv_fp8_##name(__half x) : __nv_fp8_##name(double(float(x))) {}                  \
+    GPUSIM_INLINE explicit __nv_fp8_##name(__nv_bfloat16 x) : __nv_fp8_##name(double(float(x))) {}           \
+    template <gpusim::Integral T>                                                                            \
+    GPUSIM_INLINE explicit __nv_fp8_##name(T x) : __nv_fp8_##name(gpusim::float16::from_integer(x)) {}       \
+    GPUSIM_INLINE explicit operator float() const { return gpusim::float16::widen_8(__x, As); }              \
+    GPUSIM_INLINE explicit operator double() const { return float(*this); }                                  \
+    GPUSIM_INLINE explicit operator __half() const { return __half(float(*this)); }                          \
+    GPUSIM_INLINE explicit operator __nv_bfloat16() const { return __nv_bfloat16(float(*this)); }            \
+    GPUSIM_INLINE explicit operator bool() const { return (__x & 0x7f) != 0; }                               \
+    template <gpusim::Integral T>                                                                            \
+    GPUSIM_INLINE explicit operator T() const {                                                              \
+      return gpusim::float16::to_integer<T>(float(*this));                                                   \
+    }                                                                                                        \
+  };                                                                                                         \
+  struct alignas(2) __nv_fp8x2_##name {                                                                      \
+    __nv_fp8x2_storage_t __x;                                                                                \
+                                                                                                             \
+    __nv_fp8x2_##name() = default;                                                                           \
+    GPUSIM_INLINE explicit __nv_fp8x2_##name(float2 x)                                                       \
+        : __x(__nv_cvt_float2_to_fp8x2(x, __NV_SATFINITE, As)) {}                                            \
+    GPUSIM_INLINE explicit __nv_fp8x2_##name(double2 x)                                                      \
+        : __x(__nv_cvt_double2_to_fp8x2(x, __NV_SATFINITE, As)) {}                                           \
+    GPUSIM_INLINE explicit __nv_fp8x2_##name(__half2 x) : __nv_fp8x2_##name(__half22float2(x)) {}            \
+    GPUSIM_INLINE explicit __nv_fp8x2_##name(__nv_bfloat162 x) : __nv_fp8x2_##name(__bfloat1622float2(x)) {} \
+    GPUSIM_INLINE explicit operator __half2() const { return __nv_cvt_fp8x2_to_halfraw2(__x, As); }          \
+    GPUSIM_INLINE explicit operator float2() const { return __half22float2(__half2(*this)); }                \
+  };                                                                                                         \
+  struct alignas(4) __nv_fp8x4_##name {                                                                      \
+    __nv_fp8x4_storage_t __x;                                                                                \
+                                                                                                             \
+    __nv_fp8x4_##name() = default;                                                                           \
+    GPUSIM_INLINE explicit __nv_fp8x4_##name(float4 x)                                                       \
+        : __x(std::uint32_t(__nv_fp8x2_##name(float2{x.z, x.w}).__x) << 16 |                                 \
+              __nv_fp8x2_##name(float2{x.x, x.y}).__x) {}                                                    \
+    GPUSIM_INLINE explicit __nv_fp8x4_##name(double4 x)                                                      \
+        : __x(std::uint32_t(__nv_fp8x2_##name(double2{x.z, x.w}).__x) << 16 |                                \
+              __nv_fp8x2_##name(double2{x.x, x.y}).__x) {}                                                   \
+    GPUSIM_INLINE explicit __nv_fp8x4_##name(__half2 low, __half2 high)                                      \
+        : __x(std::uint32_t(__nv_fp8x2_##name(high).__x) << 16 | __nv_fp8x2_##name(low).__x) {}              \
+    GPUSIM_INLINE explicit __nv_fp8x4_##name(__nv_bfloat162 low, __nv_bfloat162 high)                        \
+        : __x(std::uint32_t(__nv_fp8x2_##name(high).__x) << 16 | __nv_fp8x2_##name(low).__x) {}              \
+    GPUSIM_INLINE explicit operator float4() const {                                                         \
+      const auto at = [this](int i) { return gpusim::float16::widen_8(std::uint8_t(__x >> 8 * i), As); };    \
+      return {at(0), at(1), at(2), at(3)};                                                                   \
+    }                                                                                                        \
   };
 GPUSIM_FP8(e4m3, __NV_E4M3)
 GPUSIM_FP8(e5m2, __NV_E5M2)

@@ -2,6 +2,10 @@
 /// The simulator's <cuda_runtime.h>, which a kernel's source includes when it is compiled for the CPU.
 #pragma once
 
+#ifndef __cplusplus  // C has the runtime API
+#include "cuda_runtime_api.h"
+#else
+
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -179,3 +183,5 @@ inline cudaError_t cudaLaunchCooperativeKernel(const void* kernel, dim3 grid, di
   return gpusim::device::launch_by_address({grid, block, dynamic_shared_bytes, stream, &attribute, 1}, kernel,
                                            arguments);
 }
+
+#endif  // __cplusplus

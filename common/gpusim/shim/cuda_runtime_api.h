@@ -64,7 +64,8 @@ cudaError_t cudaMalloc(void** pointer, size_t bytes);
 cudaError_t cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height);
 cudaError_t cudaMalloc3D(struct cudaPitchedPtr* pointer, struct cudaExtent extent);
 cudaError_t cudaFree(void* pointer);
-cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned int flags GPUSIM_DEFAULT(cudaMemAttachGlobal));
+cudaError_t cudaMallocManaged(void** pointer, size_t bytes,
+                              unsigned int flags GPUSIM_DEFAULT(cudaMemAttachGlobal));
 cudaError_t cudaMallocHost(void** pointer, size_t bytes);
 cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned int flags);
 cudaError_t cudaFreeHost(void* pointer);
@@ -202,9 +203,9 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void*
                                                       int block_size);
 
 /// Of the driver's functions, the simulator has cuTensorMapEncodeTiled, from version 12.0 on.
-cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned int version,
-                                             unsigned long long flags,
-                                             enum cudaDriverEntryPointQueryResult* status GPUSIM_DEFAULT(NULL));
+cudaError_t cudaGetDriverEntryPointByVersion(
+    const char* symbol, void** function, unsigned int version, unsigned long long flags,
+    enum cudaDriverEntryPointQueryResult* status GPUSIM_DEFAULT(NULL));
 cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long flags,
                                     enum cudaDriverEntryPointQueryResult* status GPUSIM_DEFAULT(NULL));
 cudaError_t cudaProfilerStart(void);

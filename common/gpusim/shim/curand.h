@@ -1,6 +1,6 @@
 /// @file
-/// <curand.h>: random numbers that the host asks for. The generators of all kinds are Philox4x32-10 here: the numbers
-/// have the right distribution, but are not those of cuRAND. Also for C.
+/// <curand.h>: random numbers that the host asks for. The generators of all kinds are Philox4x32-10 here: the
+/// numbers have the right distribution, but are not those of cuRAND. Also for C.
 #pragma once
 
 #include <stddef.h>
@@ -68,13 +68,14 @@ curandStatus_t curandGenerateUniform(curandGenerator_t generator, float* numbers
 curandStatus_t curandGenerateUniformDouble(curandGenerator_t generator, double* numbers, size_t count);
 curandStatus_t curandGenerateNormal(curandGenerator_t generator, float* numbers, size_t count, float mean,
                                     float deviation);
-curandStatus_t curandGenerateNormalDouble(curandGenerator_t generator, double* numbers, size_t count, double mean,
-                                          double deviation);
+curandStatus_t curandGenerateNormalDouble(curandGenerator_t generator, double* numbers, size_t count,
+                                          double mean, double deviation);
 curandStatus_t curandGenerateLogNormal(curandGenerator_t generator, float* numbers, size_t count, float mean,
                                        float deviation);
-curandStatus_t curandGenerateLogNormalDouble(curandGenerator_t generator, double* numbers, size_t count, double mean,
-                                             double deviation);
-curandStatus_t curandGeneratePoisson(curandGenerator_t generator, unsigned int* numbers, size_t count, double lambda);
+curandStatus_t curandGenerateLogNormalDouble(curandGenerator_t generator, double* numbers, size_t count,
+                                             double mean, double deviation);
+curandStatus_t curandGeneratePoisson(curandGenerator_t generator, unsigned int* numbers, size_t count,
+                                     double lambda);
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,7 @@
 /// @file
-/// <curand_kernel.h>: random numbers in kernels. Philox gives cuRAND's numbers. XORWOW, MRG32k3a and the quasirandom
-/// generators are other generators of the same quality here, with the right distribution and other numbers.
+/// <curand_kernel.h>: random numbers in kernels. Philox gives cuRAND's numbers. XORWOW, MRG32k3a and the
+/// quasirandom generators are other generators of the same quality here, with the right distribution and
+/// other numbers.
 #pragma once
 
 #include "cuda_runtime.h"
@@ -43,8 +44,8 @@ GPUSIM_INLINE unsigned curand(curandStateXORWOW* state) {
 GPUSIM_INLINE void skipahead(unsigned long long n, curandStateXORWOW* state) {
   for (unsigned long long i = 0; i < n; ++i) curand(state);
 }
-GPUSIM_INLINE void curand_init(unsigned long long seed, unsigned long long subsequence, unsigned long long offset,
-                               curandStateXORWOW* state) {
+GPUSIM_INLINE void curand_init(unsigned long long seed, unsigned long long subsequence,
+                               unsigned long long offset, curandStateXORWOW* state) {
   std::uint64_t x = seed;
   x = gpusim::random::mix(x) ^ subsequence;
   for (unsigned& word : state->v) word = unsigned(gpusim::random::mix(x) >> 32) | 1u;
@@ -55,8 +56,8 @@ GPUSIM_INLINE void curand_init(unsigned long long seed, unsigned long long subse
   state->normal_double = 0.0;
   skipahead(offset, state);
 }
-GPUSIM_INLINE void curand_init(unsigned long long seed, unsigned long long subsequence, unsigned long long offset,
-                               curandStateMRG32k3a* state) {
+GPUSIM_INLINE void curand_init(unsigned long long seed, unsigned long long subsequence,
+                               unsigned long long offset, curandStateMRG32k3a* state) {
   curand_init(seed, subsequence, offset, static_cast<curandStatePhilox4_32_10*>(state));
 }
 GPUSIM_INLINE unsigned curand(curandStateMRG32k3a* state) {
@@ -146,7 +147,9 @@ GPUSIM_INLINE unsigned curand_poisson(State* state, double lambda) {
   }
   const double least = ::exp(-lambda);
   unsigned count = 0;
-  for (double product = curand_uniform_double(state); product > least; product *= curand_uniform_double(state)) ++count;
+  for (double product = curand_uniform_double(state); product > least;
+       product *= curand_uniform_double(state))
+    ++count;
   return count;
 }
 

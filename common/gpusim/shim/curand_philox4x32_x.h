@@ -1,6 +1,6 @@
 /// @file
-/// <curand_philox4x32_x.h>: Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011), of whose numbers curand() gets those that
-/// cuRAND has for the same seed, subsequence and offset.
+/// <curand_philox4x32_x.h>: Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011), of whose numbers curand() gets
+/// those that cuRAND has for the same seed, subsequence and offset.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,10 @@ namespace gpusim::random {
 /// Ten rounds: four numbers for each counter and key.
 GPUSIM_INLINE uint4 philox(uint4 counter, uint2 key) {
   for (int round = 0; round < 10; ++round) {
-    const std::uint64_t one = std::uint64_t(0xd2511f53u) * counter.x, other = std::uint64_t(0xcd9e8d57u) * counter.z;
-    counter = {unsigned(other >> 32) ^ counter.y ^ key.x, unsigned(other), unsigned(one >> 32) ^ counter.w ^ key.y,
-               unsigned(one)};
+    const std::uint64_t one = std::uint64_t(0xd2511f53u) * counter.x,
+                        other = std::uint64_t(0xcd9e8d57u) * counter.z;
+    counter = {unsigned(other >> 32) ^ counter.y ^ key.x, unsigned(other),
+               unsigned(one >> 32) ^ counter.w ^ key.y, unsigned(one)};
     key.x += 0x9e3779b9u;
     key.y += 0xbb67ae85u;
   }
@@ -57,8 +58,8 @@ GPUSIM_INLINE void skipahead_sequence(unsigned long long n, curandStatePhilox4_3
   state->counter.w = unsigned(high >> 32);
   state->numbers = gpusim::random::philox(state->counter, state->key);
 }
-GPUSIM_INLINE void curand_init(unsigned long long seed, unsigned long long subsequence, unsigned long long offset,
-                               curandStatePhilox4_32_10* state) {
+GPUSIM_INLINE void curand_init(unsigned long long seed, unsigned long long subsequence,
+                               unsigned long long offset, curandStatePhilox4_32_10* state) {
   *state = {};
   state->key = {unsigned(seed), unsigned(seed >> 32)};
   state->counter.z = unsigned(subsequence);

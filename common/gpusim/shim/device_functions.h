@@ -174,10 +174,10 @@ GPUSIM_LOAD(__ldcs)
 GPUSIM_LOAD(__ldcv)
 GPUSIM_LOAD(__ldlu)
 #undef GPUSIM_LOAD
-#define GPUSIM_STORE(name)                       \
-  template <class T>                             \
+#define GPUSIM_STORE(name)                                                \
+  template <class T>                                                      \
   GPUSIM_INLINE void name(T* address, gpusim::type_identity_t<T> value) { \
-    *address = value;                            \
+    *address = value;                                                     \
   }
 GPUSIM_STORE(__stwb)
 GPUSIM_STORE(__stcg)

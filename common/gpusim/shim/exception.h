@@ -11,7 +11,8 @@ template <class Base>
 class Exception : public Base {
  public:
   static void throw_it(const char* file, int line, const char* detail = "-") {
-    throw Exception(std::string("Exception in file '") + file + "' in line " + std::to_string(line) + "\n" + detail);
+    throw Exception(std::string("Exception in file '") + file + "' in line " + std::to_string(line) + "\n" +
+                    detail);
   }
   Exception(const std::string& text) : Base(text) {}
 };

@@ -163,13 +163,13 @@ GPUSIM_INLINE GPUSIM_PAIR __hcmadd(GPUSIM_PAIR a, GPUSIM_PAIR b, GPUSIM_PAIR c) 
 
 // 1.0 where the comparison holds, 0.0 elsewhere; _mask: all ones where it holds; b: whether it holds for both
 // halves.
-#define GPUSIM_COMPARISON(name)                                                       \
-  GPUSIM_ON_HALVES(__h##name##2, __h##name)                                           \
-  GPUSIM_INLINE unsigned __h##name##2_mask(GPUSIM_PAIR a, GPUSIM_PAIR b) {            \
+#define GPUSIM_COMPARISON(name)                                                             \
+  GPUSIM_ON_HALVES(__h##name##2, __h##name)                                                 \
+  GPUSIM_INLINE unsigned __h##name##2_mask(GPUSIM_PAIR a, GPUSIM_PAIR b) {                  \
     return (__h##name(a.x, b.x) ? 0xffffu : 0u) | (__h##name(a.y, b.y) ? 0xffff0000u : 0u); \
-  }                                                                                   \
-  GPUSIM_INLINE bool __hb##name##2(GPUSIM_PAIR a, GPUSIM_PAIR b) {                    \
-    return __h##name(a.x, b.x) && __h##name(a.y, b.y);                                \
+  }                                                                                         \
+  GPUSIM_INLINE bool __hb##name##2(GPUSIM_PAIR a, GPUSIM_PAIR b) {                          \
+    return __h##name(a.x, b.x) && __h##name(a.y, b.y);                                      \
   }
 GPUSIM_COMPARISON(eq)
 GPUSIM_COMPARISON(ne)

@@ -51,9 +51,8 @@ cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, T* pointer, size_t byt
 /// As in CUDA 13.
 inline cudaError_t cudaMemPrefetchAsync(const void* pointer, size_t bytes, cudaMemLocation location,
                                         unsigned int, cudaStream_t stream = nullptr) {
-  return cudaMemPrefetchAsync(pointer, bytes,
-                              location.type == cudaMemLocationTypeDevice ? location.id : cudaCpuDeviceId,
-                              stream);
+  return cudaMemPrefetchAsync(
+      pointer, bytes, location.type == cudaMemLocationTypeDevice ? location.id : cudaCpuDeviceId, stream);
 }
 inline cudaError_t cudaMemAdvise(const void* pointer, size_t bytes, cudaMemoryAdvise advice,
                                  cudaMemLocation location) {
@@ -112,35 +111,32 @@ template <class T, class Component>
 constexpr cudaChannelFormatDesc channel_format() {
   constexpr int kBits = 8 * int(sizeof(Component)), kCount = int(sizeof(T) / sizeof(Component));
   constexpr bool kIsFloat = Component(1) / Component(2) != Component(0);
-  return {kBits,
-          kCount > 1 ? kBits : 0,
-          kCount > 2 ? kBits : 0,
-          kCount > 3 ? kBits : 0,
-          kIsFloat              ? cudaChannelFormatKindFloat
+  return {kBits, kCount > 1 ? kBits : 0, kCount > 2 ? kBits : 0, kCount > 3 ? kBits : 0,
+          kIsFloat                       ? cudaChannelFormatKindFloat
           : Component(-1) < Component(0) ? cudaChannelFormatKindSigned
-                                : cudaChannelFormatKindUnsigned};
+                                         : cudaChannelFormatKindUnsigned};
 }
 
 }  // namespace gpusim
 
 template <class T>
 cudaChannelFormatDesc cudaCreateChannelDesc();
-#define GPUSIM_CHANNELS(type, name)                                                   \
-  template <>                                                                         \
-  inline cudaChannelFormatDesc cudaCreateChannelDesc<type>() {                        \
-    return gpusim::channel_format<type, type>();                                      \
-  }                                                                                   \
-  template <>                                                                         \
-  inline cudaChannelFormatDesc cudaCreateChannelDesc<name##1>() {                     \
-    return gpusim::channel_format<type, type>();                                      \
-  }                                                                                   \
-  template <>                                                                         \
-  inline cudaChannelFormatDesc cudaCreateChannelDesc<name##2>() {                     \
-    return gpusim::channel_format<name##2, type>();                                   \
-  }                                                                                   \
-  template <>                                                                         \
-  inline cudaChannelFormatDesc cudaCreateChannelDesc<name##4>() {                     \
-    return gpusim::channel_format<name##4, type>();                                   \
+#define GPUSIM_CHANNELS(type, name)                               \
+  template <>                                                     \
+  inline cudaChannelFormatDesc cudaCreateChannelDesc<type>() {    \
+    return gpusim::channel_format<type, type>();                  \
+  }                                                               \
+  template <>                                                     \
+  inline cudaChannelFormatDesc cudaCreateChannelDesc<name##1>() { \
+    return gpusim::channel_format<type, type>();                  \
+  }                                                               \
+  template <>                                                     \
+  inline cudaChannelFormatDesc cudaCreateChannelDesc<name##2>() { \
+    return gpusim::channel_format<name##2, type>();               \
+  }                                                               \
+  template <>                                                     \
+  inline cudaChannelFormatDesc cudaCreateChannelDesc<name##4>() { \
+    return gpusim::channel_format<name##4, type>();               \
   }
 GPUSIM_CHANNELS(signed char, char)
 GPUSIM_CHANNELS(unsigned char, uchar)
@@ -155,7 +151,9 @@ inline cudaChannelFormatDesc cudaCreateChannelDesc<char>() {
   return gpusim::channel_format<signed char, signed char>();
 }
 
-inline cudaExtent make_cudaExtent(size_t width, size_t height, size_t depth) { return {width, height, depth}; }
+inline cudaExtent make_cudaExtent(size_t width, size_t height, size_t depth) {
+  return {width, height, depth};
+}
 inline cudaPos make_cudaPos(size_t x, size_t y, size_t z) { return {x, y, z}; }
 inline cudaPitchedPtr make_cudaPitchedPtr(void* pointer, size_t pitch, size_t width, size_t height) {
   return {pointer, pitch, width, height};
@@ -192,8 +190,8 @@ template <class... Params>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, void (*kernel)(Params...),
                                                                    int block_size, size_t dynamic_bytes,
                                                                    unsigned int flags) {
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-      blocks, reinterpret_cast<const void*>(kernel), block_size, dynamic_bytes, flags);
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, reinterpret_cast<const void*>(kernel),
+                                                                block_size, dynamic_bytes, flags);
 }
 
 namespace gpusim::api {
@@ -208,7 +206,9 @@ cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int* grid, int* block
                                                            Bytes bytes, int limit = 0) {
   return gpusim::api::best_block_size(
       grid, block, reinterpret_cast<const void*>(kernel),
-      [](const void* f, int size) { return size_t((*const_cast<Bytes*>(static_cast<const Bytes*>(f)))(size)); },
+      [](const void* f, int size) {
+        return size_t((*const_cast<Bytes*>(static_cast<const Bytes*>(f)))(size));
+      },
       &bytes, limit);
 }
 template <class... Params>

@@ -84,15 +84,15 @@ GPUSIM_INLINE float4 atomicAdd(float4* address, float4 operand) {
 }
 
 // As in CUDA, the pointer's type decides, and the values convert.
-#define GPUSIM_CAS_OF_SCOPE(name, type)                                                                        \
-  GPUSIM_INLINE type name(type* address, type expected, type desired) {                                         \
-    using B = gpusim::device::Bits<sizeof(type)>;                                                              \
-    return static_cast<type>(                                                                                  \
-        gpusim::device::atomic_cas(reinterpret_cast<B*>(address), B(expected), B(desired)));                   \
+#define GPUSIM_CAS_OF_SCOPE(name, type)                                                      \
+  GPUSIM_INLINE type name(type* address, type expected, type desired) {                      \
+    using B = gpusim::device::Bits<sizeof(type)>;                                            \
+    return static_cast<type>(                                                                \
+        gpusim::device::atomic_cas(reinterpret_cast<B*>(address), B(expected), B(desired))); \
   }
-#define GPUSIM_CAS(type)                      \
-  GPUSIM_CAS_OF_SCOPE(atomicCAS, type)        \
-  GPUSIM_CAS_OF_SCOPE(atomicCAS_block, type)  \
+#define GPUSIM_CAS(type)                     \
+  GPUSIM_CAS_OF_SCOPE(atomicCAS, type)       \
+  GPUSIM_CAS_OF_SCOPE(atomicCAS_block, type) \
   GPUSIM_CAS_OF_SCOPE(atomicCAS_system, type)
 GPUSIM_CAS(int)
 GPUSIM_CAS(unsigned int)
@@ -133,17 +133,17 @@ GPUSIM_INLINE T atomic_in_order(T* address, T operand, Op op, int order) {
 
 }  // namespace gpusim::device
 
-#define GPUSIM_NV_ATOMIC(name, expression)                                                                     \
-  template <class T>                                                                                           \
-  GPUSIM_INLINE T __nv_atomic_fetch_##name(T* address, gpusim::type_identity_t<T> operand, int order,           \
-                                           int = __NV_THREAD_SCOPE_SYSTEM) {                                   \
-    return gpusim::device::atomic_in_order(                                                                    \
-        address, operand, [](T old, T value) -> T { return expression; }, order);                              \
-  }                                                                                                            \
-  template <class T>                                                                                           \
-  GPUSIM_INLINE void __nv_atomic_##name(T* address, gpusim::type_identity_t<T> operand, int order,              \
-                                        int = __NV_THREAD_SCOPE_SYSTEM) {                                      \
-    __nv_atomic_fetch_##name(address, operand, order);                                                         \
+#define GPUSIM_NV_ATOMIC(name, expression)                                                            \
+  template <class T>                                                                                  \
+  GPUSIM_INLINE T __nv_atomic_fetch_##name(T* address, gpusim::type_identity_t<T> operand, int order, \
+                                           int = __NV_THREAD_SCOPE_SYSTEM) {                          \
+    return gpusim::device::atomic_in_order(                                                           \
+        address, operand, [](T old, T value) -> T { return expression; }, order);                     \
+  }                                                                                                   \
+  template <class T>                                                                                  \
+  GPUSIM_INLINE void __nv_atomic_##name(T* address, gpusim::type_identity_t<T> operand, int order,    \
+                                        int = __NV_THREAD_SCOPE_SYSTEM) {                             \
+    __nv_atomic_fetch_##name(address, operand, order);                                                \
   }
 GPUSIM_NV_ATOMIC(add, old + value)
 GPUSIM_NV_ATOMIC(sub, old - value)
@@ -166,14 +166,16 @@ GPUSIM_INLINE void __nv_atomic_exchange(T* address, T* desired, T* old, int orde
   *old = __nv_atomic_exchange_n(address, *desired, order);
 }
 template <class T>
-GPUSIM_INLINE std::remove_const_t<T> __nv_atomic_load_n(T* address, int order, int = __NV_THREAD_SCOPE_SYSTEM) {
+GPUSIM_INLINE std::remove_const_t<T> __nv_atomic_load_n(T* address, int order,
+                                                        int = __NV_THREAD_SCOPE_SYSTEM) {
   using V = std::remove_const_t<T>;
   return gpusim::device::atomic_in_order(
       const_cast<V*>(address), V(), [](V old, V) { return old; },
       order == __NV_ATOMIC_SEQ_CST ? __NV_ATOMIC_ACQUIRE : order);
 }
 template <class T>
-GPUSIM_INLINE void __nv_atomic_load(T* address, std::remove_const_t<T>* value, int order, int = __NV_THREAD_SCOPE_SYSTEM) {
+GPUSIM_INLINE void __nv_atomic_load(T* address, std::remove_const_t<T>* value, int order,
+                                    int = __NV_THREAD_SCOPE_SYSTEM) {
   *value = __nv_atomic_load_n(address, order);
 }
 template <class T>

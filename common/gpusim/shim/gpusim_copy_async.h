@@ -9,9 +9,10 @@
 
 namespace gpusim {
 
-/// A thread's part of a copy, in chunks that go around the threads. From global to shared memory by cp.async where chunks of
-/// 4 bytes or more allow that, and otherwise by loads and stores.
-GPUSIM_INLINE void copy_together(void* to, const void* from, std::size_t bytes, std::size_t rank, std::size_t threads) {
+/// A thread's part of a copy, in chunks that go around the threads. From global to shared memory by cp.async
+/// where chunks of 4 bytes or more allow that, and otherwise by loads and stores.
+GPUSIM_INLINE void copy_together(void* to, const void* from, std::size_t bytes, std::size_t rank,
+                                 std::size_t threads) {
   const std::uintptr_t both = reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from);
   const std::size_t chunk = both % 16 == 0 ? 16 : both % 8 == 0 ? 8 : both % 4 == 0 ? 4 : 1;
   const std::size_t whole = chunk == 1 ? 0 : bytes / chunk * chunk;

@@ -1,6 +1,6 @@
 /// @file
-/// Library algorithms that the host answers (CUB, Thrust): what they read and write is counted as the least that such an
-/// algorithm can move, and checked like the accesses of a kernel.
+/// Library algorithms that the host answers (CUB, Thrust): what they read and write is counted as the least
+/// that such an algorithm can move, and checked like the accesses of a kernel.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@
 
 namespace gpusim::host {
 
-/// A routine that runs. What it reads and writes is counted by ranges: those that pointers and iterators based on them name.
+/// A routine that runs. What it reads and writes is counted by ranges: those that pointers and iterators
+/// based on them name.
 class Routine {
  public:
   /// @param may_use_host  ranges may be in memory of the host
@@ -33,11 +34,14 @@ class Routine {
 
   template <class T>
   void count(T* first, std::ptrdiff_t n, bool writes, int) const {
-    if (n > 0) account(const_cast<std::remove_cv_t<T>*>(first), std::size_t(n) * sizeof(T), writes, may_use_host_, name_);
+    if (n > 0)
+      account(const_cast<std::remove_cv_t<T>*>(first), std::size_t(n) * sizeof(T), writes, may_use_host_,
+              name_);
   }
   /// Iterators of the libraries say what they are based on.
   template <class Iterator>
-  auto count(const Iterator& first, std::ptrdiff_t n, bool writes, int) const -> decltype(first.gpusim_count(*this, n, writes)) {
+  auto count(const Iterator& first, std::ptrdiff_t n, bool writes, int) const
+      -> decltype(first.gpusim_count(*this, n, writes)) {
     first.gpusim_count(*this, n, writes);
   }
   template <class Iterator>

@@ -1,5 +1,6 @@
 /// @file
-/// What inline PTX is translated to: see check/inline_ptx.hpp. The front end includes it in sources with asm statements.
+/// What inline PTX is translated to: see check/inline_ptx.hpp. The front end includes it in sources with asm
+/// statements.
 #pragma once
 
 #include <cmath>
@@ -74,8 +75,9 @@ GPUSIM_INLINE void set(D& to, bool value) {
 }
 
 template <class T>
-using Unsigned = std::conditional_t<sizeof(T) == 1, U8,
-                                    std::conditional_t<sizeof(T) == 2, U16, std::conditional_t<sizeof(T) == 4, U32, U64>>>;
+using Unsigned =
+    std::conditional_t<sizeof(T) == 1, U8,
+                       std::conditional_t<sizeof(T) == 2, U16, std::conditional_t<sizeof(T) == 4, U32, U64>>>;
 template <class T>
 inline constexpr bool kIsInteger = std::is_integral<T>::value;
 template <class T>
@@ -116,21 +118,30 @@ GPUSIM_INLINE T each(T a, T b, F f) {
 
 template <class T>
 GPUSIM_INLINE T add(T a, T b) {
-  if constexpr (kIsInteger<T>) return T(Unsigned<T>(Unsigned<T>(a) + Unsigned<T>(b)));
-  else if constexpr (IsTwo<T>::value) return {add(a.low, b.low), add(a.high, b.high)};
-  else return T(a + b);
+  if constexpr (kIsInteger<T>)
+    return T(Unsigned<T>(Unsigned<T>(a) + Unsigned<T>(b)));
+  else if constexpr (IsTwo<T>::value)
+    return {add(a.low, b.low), add(a.high, b.high)};
+  else
+    return T(a + b);
 }
 template <class T>
 GPUSIM_INLINE T sub(T a, T b) {
-  if constexpr (kIsInteger<T>) return T(Unsigned<T>(Unsigned<T>(a) - Unsigned<T>(b)));
-  else if constexpr (IsTwo<T>::value) return {sub(a.low, b.low), sub(a.high, b.high)};
-  else return T(a - b);
+  if constexpr (kIsInteger<T>)
+    return T(Unsigned<T>(Unsigned<T>(a) - Unsigned<T>(b)));
+  else if constexpr (IsTwo<T>::value)
+    return {sub(a.low, b.low), sub(a.high, b.high)};
+  else
+    return T(a - b);
 }
 template <class T>
 GPUSIM_INLINE T mul(T a, T b) {
-  if constexpr (kIsInteger<T>) return T(Unsigned<T>(U64(a) * U64(b)));
-  else if constexpr (IsTwo<T>::value) return {mul(a.low, b.low), mul(a.high, b.high)};
-  else return T(a * b);
+  if constexpr (kIsInteger<T>)
+    return T(Unsigned<T>(U64(a) * U64(b)));
+  else if constexpr (IsTwo<T>::value)
+    return {mul(a.low, b.low), mul(a.high, b.high)};
+  else
+    return T(a * b);
 }
 template <class T>
 GPUSIM_INLINE T mul_hi(T a, T b) {
@@ -143,15 +154,21 @@ GPUSIM_INLINE W mul_wide(T a, T b) {
 }
 template <class T>
 GPUSIM_INLINE T fma(T a, T b, T c) {
-  if constexpr (std::is_same<T, float>::value) return __builtin_fmaf(a, b, c);
-  else if constexpr (std::is_same<T, double>::value) return __builtin_fma(a, b, c);
-  else if constexpr (IsTwo<T>::value) return {fma(a.low, b.low, c.low), fma(a.high, b.high, c.high)};
-  else return T(__builtin_fma(double(a), double(b), double(c)));
+  if constexpr (std::is_same<T, float>::value)
+    return __builtin_fmaf(a, b, c);
+  else if constexpr (std::is_same<T, double>::value)
+    return __builtin_fma(a, b, c);
+  else if constexpr (IsTwo<T>::value)
+    return {fma(a.low, b.low, c.low), fma(a.high, b.high, c.high)};
+  else
+    return T(__builtin_fma(double(a), double(b), double(c)));
 }
 template <class T>
 GPUSIM_INLINE T divide(T a, T b) {
-  if constexpr (kIsInteger<T>) return b == 0 ? T(-1) : T(a / b);
-  else return T(a / b);
+  if constexpr (kIsInteger<T>)
+    return b == 0 ? T(-1) : T(a / b);
+  else
+    return T(a / b);
 }
 template <class T>
 GPUSIM_INLINE T rem(T a, T b) {
@@ -159,42 +176,59 @@ GPUSIM_INLINE T rem(T a, T b) {
 }
 template <class T>
 GPUSIM_INLINE T least(T a, T b) {
-  if constexpr (kIsInteger<T>) return b < a ? b : a;
-  else return each(a, b, [](auto x, auto y) -> decltype(x) { return x != x ? y : y != y ? x : y < x ? y : x; });
+  if constexpr (kIsInteger<T>)
+    return b < a ? b : a;
+  else
+    return each(a, b, [](auto x, auto y) -> decltype(x) { return x != x ? y : y != y ? x : y < x ? y : x; });
 }
 template <class T>
 GPUSIM_INLINE T most(T a, T b) {
-  if constexpr (kIsInteger<T>) return a < b ? b : a;
-  else return each(a, b, [](auto x, auto y) -> decltype(x) { return x != x ? y : y != y ? x : x < y ? y : x; });
+  if constexpr (kIsInteger<T>)
+    return a < b ? b : a;
+  else
+    return each(a, b, [](auto x, auto y) -> decltype(x) { return x != x ? y : y != y ? x : x < y ? y : x; });
 }
 template <class T>
 GPUSIM_INLINE T negative(T a) {
-  if constexpr (kIsInteger<T>) return sub(T(0), a);
-  else if constexpr (IsTwo<T>::value) return {negative(a.low), negative(a.high)};
-  else return T(-a);
+  if constexpr (kIsInteger<T>)
+    return sub(T(0), a);
+  else if constexpr (IsTwo<T>::value)
+    return {negative(a.low), negative(a.high)};
+  else
+    return T(-a);
 }
 template <class T>
 GPUSIM_INLINE T absolute(T a) {
-  if constexpr (kIsInteger<T>) return a < 0 ? negative(a) : a;
-  else if constexpr (IsTwo<T>::value) return {absolute(a.low), absolute(a.high)};
-  else return T(std::fabs(double(a)));
+  if constexpr (kIsInteger<T>)
+    return a < 0 ? negative(a) : a;
+  else if constexpr (IsTwo<T>::value)
+    return {absolute(a.low), absolute(a.high)};
+  else
+    return T(std::fabs(double(a)));
 }
 template <class T>
 GPUSIM_INLINE T saturate(T a) {
-  if constexpr (IsTwo<T>::value) return {saturate(a.low), saturate(a.high)};
-  else return a != a || a < 0 ? T(0) : a > 1 ? T(1) : a;
+  if constexpr (IsTwo<T>::value)
+    return {saturate(a.low), saturate(a.high)};
+  else
+    return a != a || a < 0 ? T(0) : a > 1 ? T(1) : a;
 }
 template <class T>
 GPUSIM_INLINE T without_negative(T a) {
-  if constexpr (IsTwo<T>::value) return {without_negative(a.low), without_negative(a.high)};
-  else return a < 0 ? T(0) : a;
+  if constexpr (IsTwo<T>::value)
+    return {without_negative(a.low), without_negative(a.high)};
+  else
+    return a < 0 ? T(0) : a;
 }
-#define GPUSIM_UNARY(name, expression)                                                     \
-  template <class T>                                                                       \
-  GPUSIM_INLINE T name(T a) {                                                              \
-    if constexpr (IsTwo<T>::value) return {name(a.low), name(a.high)};                     \
-    else if constexpr (std::is_same<T, float>::value) return [](float x) { return float(expression); }(a); \
-    else return T([](double x) { return double(expression); }(double(a)));                 \
+#define GPUSIM_UNARY(name, expression)                                  \
+  template <class T>                                                    \
+  GPUSIM_INLINE T name(T a) {                                           \
+    if constexpr (IsTwo<T>::value)                                      \
+      return {name(a.low), name(a.high)};                               \
+    else if constexpr (std::is_same<T, float>::value)                   \
+      return [](float x) { return float(expression); }(a);              \
+    else                                                                \
+      return T([](double x) { return double(expression); }(double(a))); \
   }
 GPUSIM_UNARY(exp2, std::exp2(x))
 GPUSIM_UNARY(log2, std::log2(x))
@@ -259,7 +293,8 @@ GPUSIM_INLINE T extract_field(T a, U32 position, U32 length) {
   const bool sign = std::is_signed<T>::value && (Unsigned<T>(a) >> last & 1) != 0;
   Unsigned<T> result = 0;
   for (U32 i = 0; i < U32(kBits<T>); ++i) {
-    const bool bit = i < length && position + i < U32(kBits<T>) ? (Unsigned<T>(a) >> (position + i) & 1) != 0 : sign;
+    const bool bit =
+        i < length && position + i < U32(kBits<T>) ? (Unsigned<T>(a) >> (position + i) & 1) != 0 : sign;
     result = Unsigned<T>(result | Unsigned<T>(Unsigned<T>(bit) << i));
   }
   return T(result);
@@ -353,9 +388,11 @@ GPUSIM_INLINE To convert(From value, Round how, bool saturates) {
   } else if constexpr (kIsInteger<To>) {
     const double x = rounded(value, how);
     if (x != x) return sizeof(To) == 8 ? To(U64(1) << 63) : To(0);
-    const double high = std::is_signed<To>::value ? std::ldexp(1.0, kBits<To> - 1) : std::ldexp(1.0, kBits<To>);
+    const double high =
+        std::is_signed<To>::value ? std::ldexp(1.0, kBits<To> - 1) : std::ldexp(1.0, kBits<To>);
     const double low = std::is_signed<To>::value ? -high : 0.0;
-    if (x >= high) return std::is_signed<To>::value ? To(~(Unsigned<To>(1) << (kBits<To> - 1))) : To(~Unsigned<To>(0));
+    if (x >= high)
+      return std::is_signed<To>::value ? To(~(Unsigned<To>(1) << (kBits<To> - 1))) : To(~Unsigned<To>(0));
     if (x <= low) return To(std::is_signed<To>::value ? Unsigned<To>(1) << (kBits<To> - 1) : 0);
     return To(x);
   } else if constexpr (kIsInteger<From>) {
@@ -367,8 +404,10 @@ GPUSIM_INLINE To convert(From value, Round how, bool saturates) {
   } else {
     double x = double(value);
     if (saturates) x = x != x || x < 0 ? 0 : x > 1 ? 1 : x;
-    if constexpr (std::is_same<To, float>::value) return to_float(x, how);
-    else return To(x);
+    if constexpr (std::is_same<To, float>::value)
+      return to_float(x, how);
+    else
+      return To(x);
   }
 }
 /// To a whole number of the same type: cvt.rni.f32.f32.
@@ -387,6 +426,16 @@ GPUSIM_INLINE U32 pack(double high, double low, bool relu) {
     low = low < 0 ? 0 : low;
   }
   return U32(T(high).bits) << 16 | T(low).bits;
+}
+
+/// Two floats as 8-bit numbers, and two of these as halves.
+GPUSIM_INLINE U16 floats_to_fp8(float high, float low, __nv_fp8_interpretation_t kind) {
+  return U16(__nv_cvt_float_to_fp8(high, __NV_SATFINITE, kind) << 8 |
+             __nv_cvt_float_to_fp8(low, __NV_SATFINITE, kind));
+}
+GPUSIM_INLINE U32 fp8_to_halves(U16 pair, __nv_fp8_interpretation_t kind) {
+  return U32(__nv_cvt_fp8_to_halfraw(U8(pair >> 8), kind).x) << 16 |
+         __nv_cvt_fp8_to_halfraw(U8(pair), kind).x;
 }
 
 // --- memory ----------------------------------------------------------------------------------------------
@@ -414,7 +463,8 @@ GPUSIM_INLINE Vector<T, kCount> load(const char* from) {
   constexpr std::size_t kBytes = sizeof(T) * kCount;
   Vector<T, kCount> result;
   if constexpr (kBytes == 32) {
-    const uint4 low = *reinterpret_cast<const uint4*>(from), high = *reinterpret_cast<const uint4*>(from + 16);
+    const uint4 low = *reinterpret_cast<const uint4*>(from),
+                high = *reinterpret_cast<const uint4*>(from + 16);
     __builtin_memcpy(&result, &low, 16);
     __builtin_memcpy(reinterpret_cast<char*>(&result) + 16, &high, 16);
   } else if constexpr (sizeof(T) == 8 && kCount == 1) {
@@ -446,24 +496,37 @@ GPUSIM_INLINE void store(char* to, const Vector<T, kCount>& values) {
   }
 }
 
-enum class Sem { kRelaxed, kOrdered };
+template <class T>
+GPUSIM_INLINE T load_volatile(const char* from) {
+  return as<T>(*reinterpret_cast<const volatile Unsigned<T>*>(from));
+}
+template <class T>
+GPUSIM_INLINE void store_volatile(char* to, T value) {
+  *reinterpret_cast<volatile Unsigned<T>*>(to) = as<Unsigned<T>>(value);
+}
 
+/// What an access releases and acquires.
+enum class Sem { kRelaxed, kAcquire, kRelease, kBoth };
+
+GPUSIM_INLINE void fence_before(Sem sem) {
+  if (sem == Sem::kRelease || sem == Sem::kBoth) device::thread_fence();
+}
+GPUSIM_INLINE void fence_after(Sem sem) {
+  if (sem == Sem::kAcquire || sem == Sem::kBoth) device::thread_fence();
+}
 template <class T, class Op>
 GPUSIM_INLINE T atomic(Sem sem, char* at, T operand, Op op) {
-  if constexpr (sizeof(T) == 4) {
-    if (sem == Sem::kOrdered) {
-      return as<T>(device::atomic_acq_rel(reinterpret_cast<U32*>(at), as<U32>(operand),
-                                          [](U32 a, U32 b) { return as<U32>(T(Op{}(as<T>(a), as<T>(b)))); }));
-    }
-  }
-  return device::atomic(reinterpret_cast<T*>(at), operand, op);
+  fence_before(sem);
+  const T old = device::atomic(reinterpret_cast<T*>(at), operand, op);
+  fence_after(sem);
+  return old;
 }
-#define GPUSIM_ATOMIC_OP(name, expression)                       \
-  struct name {                                                  \
-    template <class T>                                           \
+#define GPUSIM_ATOMIC_OP(name, expression)                              \
+  struct name {                                                         \
+    template <class T>                                                  \
     GPUSIM_INLINE T operator()(T old, [[maybe_unused]] T value) const { \
-      return expression;                                         \
-    }                                                            \
+      return expression;                                                \
+    }                                                                   \
   };
 GPUSIM_ATOMIC_OP(OpAdd, add(old, value))
 GPUSIM_ATOMIC_OP(OpMin, least(old, value))
@@ -477,15 +540,20 @@ GPUSIM_ATOMIC_OP(OpInc, T(old >= value ? 0 : old + 1))
 GPUSIM_ATOMIC_OP(OpDec, T(old == 0 || old > value ? value : old - 1))
 #undef GPUSIM_ATOMIC_OP
 template <class T>
-GPUSIM_INLINE T compare_and_swap(char* at, T expected, T desired) {
+GPUSIM_INLINE T compare_and_swap(Sem sem, char* at, T expected, T desired) {
   using B = Unsigned<T>;
-  return as<T>(device::atomic_cas(reinterpret_cast<B*>(at), as<B>(expected), as<B>(desired)));
+  fence_before(sem);
+  const T old = as<T>(device::atomic_cas(reinterpret_cast<B*>(at), as<B>(expected), as<B>(desired)));
+  fence_after(sem);
+  return old;
 }
 
 // --- the thread ------------------------------------------------------------------------------------------
 
 GPUSIM_INLINE U32 lane() { return U32(device::lane()); }
-GPUSIM_INLINE U32 thread_in_block() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+GPUSIM_INLINE U32 thread_in_block() {
+  return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
 GPUSIM_INLINE U32 threads_of_block() { return blockDim.x * blockDim.y * blockDim.z; }
 
 /// shfl.sync. @param how  u, d, b or i
@@ -546,12 +614,5 @@ GPUSIM_INLINE U64 map_rank(const void* at, U32 rank) {
   if (!device::has_cluster() && rank == 0) return U64(at);
   return U64(device::map_shared_rank(at, int(rank)));
 }
-
-/// Registers that follow each other in memory, as those of an array do; an own copy if they do not.
-template <int kCount>
-struct Registers {
-  float copies[kCount];
-  float* array;
-};
 
 }  // namespace gpusim::inl

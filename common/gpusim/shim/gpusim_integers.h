@@ -84,8 +84,8 @@ GPUSIM_INLINE int __dp4a(char4 a, char4 b, int c) {
 GPUSIM_INLINE unsigned __dp4a(uchar4 a, uchar4 b, unsigned c) {
   return __dp4a(gpusim::bit_cast<unsigned>(a), gpusim::bit_cast<unsigned>(b), c);
 }
-/// The sum of two products of 16 bits and a byte, and c. The bytes are the two lower ones of b, or the two upper
-/// ones.
+/// The sum of two products of 16 bits and a byte, and c. The bytes are the two lower ones of b, or the two
+/// upper ones.
 GPUSIM_INLINE int __dp2a_lo(int a, int b, int c) {
   return int(unsigned(c) + unsigned(std::int16_t(a) * std::int8_t(b)) +
              unsigned(std::int16_t(a >> 16) * std::int8_t(b >> 8)));

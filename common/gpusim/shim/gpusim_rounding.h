@@ -1,6 +1,6 @@
 /// @file
-/// Arithmetic and conversions that round in a given direction: to nearest (rn), towards zero (rz), down (rd), up
-/// (ru). Part of <math_functions.h>.
+/// Arithmetic and conversions that round in a given direction: to nearest (rn), towards zero (rz), down (rd),
+/// up (ru). Part of <math_functions.h>.
 #pragma once
 
 #include "vector_types.h"
@@ -28,53 +28,53 @@ double to_double_rounded(unsigned long long x, Rounding how);
 
 }  // namespace gpusim::device
 
-#define GPUSIM_DIRECTED(suffix, how)                                                                       \
-  GPUSIM_INLINE float __fadd_##suffix(float x, float y) { return gpusim::device::add_rounded(x, y, how); }  \
-  GPUSIM_INLINE float __fsub_##suffix(float x, float y) { return gpusim::device::add_rounded(x, -y, how); } \
-  GPUSIM_INLINE float __fmul_##suffix(float x, float y) {                                                  \
-    return gpusim::device::multiply_rounded(x, y, how);                                                    \
-  }                                                                                                        \
-  GPUSIM_INLINE float __fdiv_##suffix(float x, float y) {                                                  \
-    return gpusim::device::divide_rounded(x, y, how);                                                      \
-  }                                                                                                        \
-  GPUSIM_INLINE float __frcp_##suffix(float x) { return gpusim::device::divide_rounded(1.0f, x, how); }     \
-  GPUSIM_INLINE float __fsqrt_##suffix(float x) { return gpusim::device::sqrt_rounded(x, how); }            \
-  GPUSIM_INLINE float __fmaf_##suffix(float x, float y, float z) {                                         \
-    return gpusim::device::fma_rounded(x, y, z, how);                                                      \
-  }                                                                                                        \
-  GPUSIM_INLINE double __dadd_##suffix(double x, double y) {                                               \
-    return gpusim::device::add_rounded(x, y, how);                                                         \
-  }                                                                                                        \
-  GPUSIM_INLINE double __dsub_##suffix(double x, double y) {                                               \
-    return gpusim::device::add_rounded(x, -y, how);                                                        \
-  }                                                                                                        \
-  GPUSIM_INLINE double __dmul_##suffix(double x, double y) {                                               \
-    return gpusim::device::multiply_rounded(x, y, how);                                                    \
-  }                                                                                                        \
-  GPUSIM_INLINE double __ddiv_##suffix(double x, double y) {                                               \
-    return gpusim::device::divide_rounded(x, y, how);                                                      \
-  }                                                                                                        \
-  GPUSIM_INLINE double __drcp_##suffix(double x) { return gpusim::device::divide_rounded(1.0, x, how); }    \
-  GPUSIM_INLINE double __dsqrt_##suffix(double x) { return gpusim::device::sqrt_rounded(x, how); }          \
-  GPUSIM_INLINE double __fma_##suffix(double x, double y, double z) {                                      \
-    return gpusim::device::fma_rounded(x, y, z, how);                                                      \
-  }                                                                                                        \
-  GPUSIM_INLINE float __double2float_##suffix(double x) { return gpusim::device::to_float_rounded(x, how); }\
-  GPUSIM_INLINE float __int2float_##suffix(int x) {                                                        \
-    return gpusim::device::to_float_rounded(double(x), how);                                               \
-  }                                                                                                        \
-  GPUSIM_INLINE float __uint2float_##suffix(unsigned x) {                                                  \
-    return gpusim::device::to_float_rounded(double(x), how);                                               \
-  }                                                                                                        \
-  GPUSIM_INLINE float __ll2float_##suffix(long long x) { return gpusim::device::to_float_rounded(x, how); } \
-  GPUSIM_INLINE float __ull2float_##suffix(unsigned long long x) {                                         \
-    return gpusim::device::to_float_rounded(x, how);                                                       \
-  }                                                                                                        \
-  GPUSIM_INLINE double __ll2double_##suffix(long long x) {                                                 \
-    return gpusim::device::to_double_rounded(x, how);                                                      \
-  }                                                                                                        \
-  GPUSIM_INLINE double __ull2double_##suffix(unsigned long long x) {                                       \
-    return gpusim::device::to_double_rounded(x, how);                                                      \
+#define GPUSIM_DIRECTED(suffix, how)                                                                         \
+  GPUSIM_INLINE float __fadd_##suffix(float x, float y) { return gpusim::device::add_rounded(x, y, how); }   \
+  GPUSIM_INLINE float __fsub_##suffix(float x, float y) { return gpusim::device::add_rounded(x, -y, how); }  \
+  GPUSIM_INLINE float __fmul_##suffix(float x, float y) {                                                    \
+    return gpusim::device::multiply_rounded(x, y, how);                                                      \
+  }                                                                                                          \
+  GPUSIM_INLINE float __fdiv_##suffix(float x, float y) {                                                    \
+    return gpusim::device::divide_rounded(x, y, how);                                                        \
+  }                                                                                                          \
+  GPUSIM_INLINE float __frcp_##suffix(float x) { return gpusim::device::divide_rounded(1.0f, x, how); }      \
+  GPUSIM_INLINE float __fsqrt_##suffix(float x) { return gpusim::device::sqrt_rounded(x, how); }             \
+  GPUSIM_INLINE float __fmaf_##suffix(float x, float y, float z) {                                           \
+    return gpusim::device::fma_rounded(x, y, z, how);                                                        \
+  }                                                                                                          \
+  GPUSIM_INLINE double __dadd_##suffix(double x, double y) {                                                 \
+    return gpusim::device::add_rounded(x, y, how);                                                           \
+  }                                                                                                          \
+  GPUSIM_INLINE double __dsub_##suffix(double x, double y) {                                                 \
+    return gpusim::device::add_rounded(x, -y, how);                                                          \
+  }                                                                                                          \
+  GPUSIM_INLINE double __dmul_##suffix(double x, double y) {                                                 \
+    return gpusim::device::multiply_rounded(x, y, how);                                                      \
+  }                                                                                                          \
+  GPUSIM_INLINE double __ddiv_##suffix(double x, double y) {                                                 \
+    return gpusim::device::divide_rounded(x, y, how);                                                        \
+  }                                                                                                          \
+  GPUSIM_INLINE double __drcp_##suffix(double x) { return gpusim::device::divide_rounded(1.0, x, how); }     \
+  GPUSIM_INLINE double __dsqrt_##suffix(double x) { return gpusim::device::sqrt_rounded(x, how); }           \
+  GPUSIM_INLINE double __fma_##suffix(double x, double y, double z) {                                        \
+    return gpusim::device::fma_rounded(x, y, z, how);                                                        \
+  }                                                                                                          \
+  GPUSIM_INLINE float __double2float_##suffix(double x) { return gpusim::device::to_float_rounded(x, how); } \
+  GPUSIM_INLINE float __int2float_##suffix(int x) {                                                          \
+    return gpusim::device::to_float_rounded(double(x), how);                                                 \
+  }                                                                                                          \
+  GPUSIM_INLINE float __uint2float_##suffix(unsigned x) {                                                    \
+    return gpusim::device::to_float_rounded(double(x), how);                                                 \
+  }                                                                                                          \
+  GPUSIM_INLINE float __ll2float_##suffix(long long x) { return gpusim::device::to_float_rounded(x, how); }  \
+  GPUSIM_INLINE float __ull2float_##suffix(unsigned long long x) {                                           \
+    return gpusim::device::to_float_rounded(x, how);                                                         \
+  }                                                                                                          \
+  GPUSIM_INLINE double __ll2double_##suffix(long long x) {                                                   \
+    return gpusim::device::to_double_rounded(x, how);                                                        \
+  }                                                                                                          \
+  GPUSIM_INLINE double __ull2double_##suffix(unsigned long long x) {                                         \
+    return gpusim::device::to_double_rounded(x, how);                                                        \
   }
 GPUSIM_DIRECTED(rz, gpusim::device::Rounding::kZero)
 GPUSIM_DIRECTED(rd, gpusim::device::Rounding::kDown)

@@ -1,6 +1,6 @@
 /// @file
-/// Texture and surface objects, for code inside kernels: 1, 2 and 3 dimensions and layers, without mipmaps and
-/// cubes. Part of <device_functions.h>.
+/// Texture and surface objects, for code inside kernels: 1, 2 and 3 dimensions and layers, without mipmaps
+/// and cubes. Part of <device_functions.h>.
 #pragma once
 
 #include <cstdint>
@@ -59,14 +59,14 @@ template <class T>
 GPUSIM_INLINE T tex1Dfetch(cudaTextureObject_t texture, int x) {
   return gpusim::device::from_texel<T>(gpusim::device::fetch_linear(texture, x));
 }
-#define GPUSIM_TEXTURE(name, parameters, dimensions, x, y, z, layer)                                        \
-  template <class T>                                                                                        \
-  GPUSIM_INLINE T name parameters {                                                                         \
-    return gpusim::device::from_texel<T>(gpusim::device::sample(texture, dimensions, x, y, z, layer));      \
-  }                                                                                                         \
-  template <class T>                                                                                        \
-  GPUSIM_INLINE void name(T* result, GPUSIM_UNPACK parameters) {                                            \
-    *result = gpusim::device::from_texel<T>(gpusim::device::sample(texture, dimensions, x, y, z, layer));   \
+#define GPUSIM_TEXTURE(name, parameters, dimensions, x, y, z, layer)                                      \
+  template <class T>                                                                                      \
+  GPUSIM_INLINE T name parameters {                                                                       \
+    return gpusim::device::from_texel<T>(gpusim::device::sample(texture, dimensions, x, y, z, layer));    \
+  }                                                                                                       \
+  template <class T>                                                                                      \
+  GPUSIM_INLINE void name(T* result, GPUSIM_UNPACK parameters) {                                          \
+    *result = gpusim::device::from_texel<T>(gpusim::device::sample(texture, dimensions, x, y, z, layer)); \
   }
 #define GPUSIM_UNPACK(...) __VA_ARGS__
 GPUSIM_TEXTURE(tex1D, (cudaTextureObject_t texture, float x), 1, x, 0.0f, 0.0f, -1)
@@ -84,24 +84,24 @@ GPUSIM_INLINE T tex2Dgather(cudaTextureObject_t texture, float x, float y, int c
   return gpusim::device::from_texel<T>(gpusim::device::gather(texture, x, y, component));
 }
 
-#define GPUSIM_SURFACE(name, parameters, x, y, z)                                                            \
-  template <class T>                                                                                         \
-  GPUSIM_INLINE T surf##name##read(cudaSurfaceObject_t surface, GPUSIM_UNPACK parameters,                    \
-                                   cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap) {                    \
-    const void* const at = gpusim::device::surface_element(surface, x, y, z, mode, sizeof(T));               \
-    return at == nullptr && mode != cudaBoundaryModeTrap ? T() : *static_cast<const T*>(at);                 \
-  }                                                                                                          \
-  template <class T>                                                                                         \
-  GPUSIM_INLINE void surf##name##read(T* value, cudaSurfaceObject_t surface, GPUSIM_UNPACK parameters,       \
-                                      cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap) {                 \
-    const void* const at = gpusim::device::surface_element(surface, x, y, z, mode, sizeof(T));               \
-    *value = at == nullptr && mode != cudaBoundaryModeTrap ? T() : *static_cast<const T*>(at);               \
-  }                                                                                                          \
-  template <class T>                                                                                         \
-  GPUSIM_INLINE void surf##name##write(T value, cudaSurfaceObject_t surface, GPUSIM_UNPACK parameters,       \
-                                       cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap) {                \
-    void* const at = gpusim::device::surface_element(surface, x, y, z, mode, sizeof(T));                     \
-    if (at != nullptr || mode == cudaBoundaryModeTrap) *static_cast<T*>(at) = value;                         \
+#define GPUSIM_SURFACE(name, parameters, x, y, z)                                                      \
+  template <class T>                                                                                   \
+  GPUSIM_INLINE T surf##name##read(cudaSurfaceObject_t surface, GPUSIM_UNPACK parameters,              \
+                                   cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap) {              \
+    const void* const at = gpusim::device::surface_element(surface, x, y, z, mode, sizeof(T));         \
+    return at == nullptr && mode != cudaBoundaryModeTrap ? T() : *static_cast<const T*>(at);           \
+  }                                                                                                    \
+  template <class T>                                                                                   \
+  GPUSIM_INLINE void surf##name##read(T* value, cudaSurfaceObject_t surface, GPUSIM_UNPACK parameters, \
+                                      cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap) {           \
+    const void* const at = gpusim::device::surface_element(surface, x, y, z, mode, sizeof(T));         \
+    *value = at == nullptr && mode != cudaBoundaryModeTrap ? T() : *static_cast<const T*>(at);         \
+  }                                                                                                    \
+  template <class T>                                                                                   \
+  GPUSIM_INLINE void surf##name##write(T value, cudaSurfaceObject_t surface, GPUSIM_UNPACK parameters, \
+                                       cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap) {          \
+    void* const at = gpusim::device::surface_element(surface, x, y, z, mode, sizeof(T));               \
+    if (at != nullptr || mode == cudaBoundaryModeTrap) *static_cast<T*>(at) = value;                   \
   }
 #define GPUSIM_UNPACK(...) __VA_ARGS__
 GPUSIM_SURFACE(1D, (int x), x, 0, 0)

@@ -1,5 +1,6 @@
 /// @file
-/// <helper_cuda.h> of CUDA's samples, as programs use it: checks of the API's results, and the choice of a device.
+/// <helper_cuda.h> of CUDA's samples, as programs use it: checks of the API's results, and the choice of a
+/// device.
 #pragma once
 
 #include <cstdint>
@@ -37,13 +38,15 @@ void check(T result, const char* function, const char* file, int line) {
 inline void __getLastCudaError(const char* message, const char* file, int line) {
   const cudaError_t error = cudaGetLastError();
   if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s(%d): CUDA error: %s: (%d) %s\n", file, line, message, int(error), cudaGetErrorString(error));
+  std::fprintf(stderr, "%s(%d): CUDA error: %s: (%d) %s\n", file, line, message, int(error),
+               cudaGetErrorString(error));
   std::exit(EXIT_FAILURE);
 }
 inline void __printLastCudaError(const char* message, const char* file, int line) {
   const cudaError_t error = cudaGetLastError();
   if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s(%d): CUDA error: %s: (%d) %s\n", file, line, message, int(error), cudaGetErrorString(error));
+  std::fprintf(stderr, "%s(%d): CUDA error: %s: (%d) %s\n", file, line, message, int(error),
+               cudaGetErrorString(error));
 }
 #define getLastCudaError(message) __getLastCudaError(message, __FILE__, __LINE__)
 #define printLastCudaError(message) __printLastCudaError(message, __FILE__, __LINE__)

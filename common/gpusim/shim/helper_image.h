@@ -1,6 +1,6 @@
 /// @file
-/// <helper_image.h> of CUDA's samples, as programs use it: images in the PGM and PPM formats, and comparisons of
-/// results.
+/// <helper_image.h> of CUDA's samples, as programs use it: images in the PGM and PPM formats, and comparisons
+/// of results.
 #pragma once
 
 #include <cmath>
@@ -22,7 +22,8 @@
 namespace gpusim::samples {
 
 /// Bytes of a binary PGM or PPM file. @param data  null: allocated with malloc()
-inline bool load_image(const char* name, unsigned char** data, unsigned* width, unsigned* height, unsigned* channels) {
+inline bool load_image(const char* name, unsigned char** data, unsigned* width, unsigned* height,
+                       unsigned* channels) {
   std::ifstream file(name, std::ios::binary);
   std::string magic;
   if (!(file >> magic) || (magic != "P5" && magic != "P6")) {
@@ -60,7 +61,8 @@ bool sdkLoadPGM(const char* name, T** data, unsigned* width, unsigned* height) {
   if (!gpusim::samples::load_image(name, &bytes, width, height, &channels)) return false;
   const std::size_t count = std::size_t(*width) * *height * channels;
   if (*data == nullptr) *data = static_cast<T*>(std::malloc(count * sizeof(T)));
-  for (std::size_t i = 0; i < count; ++i) (*data)[i] = sizeof(T) == 1 ? T(bytes[i]) : T(float(bytes[i]) / 255.0f);
+  for (std::size_t i = 0; i < count; ++i)
+    (*data)[i] = sizeof(T) == 1 ? T(bytes[i]) : T(float(bytes[i]) / 255.0f);
   std::free(bytes);
   return true;
 }
@@ -101,7 +103,8 @@ bool compareData(const T* reference, const T* data, unsigned count, double epsil
   return fraction == 0.0 ? wrong == 0 : double(wrong) < fraction * count;
 }
 /// Whether the difference, as a vector, is shorter than epsilon times the reference.
-inline bool sdkCompareL2fe(const float* reference, const float* data, const unsigned count, const float epsilon) {
+inline bool sdkCompareL2fe(const float* reference, const float* data, const unsigned count,
+                           const float epsilon) {
   double difference = 0.0, norm = 0.0;
   for (unsigned i = 0; i < count; ++i) {
     difference += double(reference[i] - data[i]) * double(reference[i] - data[i]);

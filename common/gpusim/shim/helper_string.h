@@ -30,14 +30,15 @@ inline int stringRemoveDelimiter(char delimiter, const char* text) {
 
 namespace gpusim::samples {
 
-/// The text after `-name`, which begins with '=' if there is a value; null if the option is not given. The last
-/// one counts.
+/// The text after `-name`, which begins with '=' if there is a value; null if the option is not given. The
+/// last one counts.
 inline const char* find_option(int count, const char** words, const char* name) {
   const char* found = nullptr;
   const std::size_t length = std::strlen(name);
   for (int i = 1; i < count; ++i) {
     const char* word = words[i] + stringRemoveDelimiter('-', words[i]);
-    if (strncasecmp(word, name, length) == 0 && (word[length] == '\0' || word[length] == '=')) found = word + length;
+    if (strncasecmp(word, name, length) == 0 && (word[length] == '\0' || word[length] == '='))
+      found = word + length;
   }
   return found;
 }

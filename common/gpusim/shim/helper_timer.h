@@ -27,7 +27,9 @@ class StopWatchInterface {
 
  private:
   using Clock = std::chrono::steady_clock;
-  float since_begin() const { return std::chrono::duration<float, std::milli>(Clock::now() - begin_).count(); }
+  float since_begin() const {
+    return std::chrono::duration<float, std::milli>(Clock::now() - begin_).count();
+  }
 
   Clock::time_point begin_;
   float total_ = 0.0f, last_ = 0.0f;
@@ -56,7 +58,9 @@ inline bool sdkResetTimer(StopWatchInterface** timer) {
   if (*timer != nullptr) (*timer)->reset();
   return *timer != nullptr;
 }
-inline float sdkGetTimerValue(StopWatchInterface** timer) { return *timer != nullptr ? (*timer)->getTime() : 0.0f; }
+inline float sdkGetTimerValue(StopWatchInterface** timer) {
+  return *timer != nullptr ? (*timer)->getTime() : 0.0f;
+}
 inline float sdkGetAverageTimerValue(StopWatchInterface** timer) {
   return *timer != nullptr ? (*timer)->getAverageTime() : 0.0f;
 }

@@ -65,9 +65,7 @@ GPUSIM_INLINE double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 namespace gpusim::device {
 
 /// In [-1/2, 1/2], with the same sine of its product with pi. @param x  in [-1, 1]
-GPUSIM_INLINE double nearest_quarter(double x) {
-  return x > 0.5 ? 1.0 - x : x < -0.5 ? -(1.0 + x) : x;
-}
+GPUSIM_INLINE double nearest_quarter(double x) { return x > 0.5 ? 1.0 - x : x < -0.5 ? -(1.0 + x) : x; }
 
 }  // namespace gpusim::device
 
@@ -122,7 +120,9 @@ GPUSIM_OF_ONE(cyl_bessel_i1, gpusim::device::bessel_i(1, x))
 GPUSIM_INLINE double rhypot(double x, double y) { return 1.0 / hypot(x, y); }
 GPUSIM_INLINE float rhypotf(float x, float y) { return float(1.0 / hypot(double(x), double(y))); }
 GPUSIM_INLINE double norm3d(double x, double y, double z) { return hypot(hypot(x, y), z); }
-GPUSIM_INLINE double norm4d(double x, double y, double z, double w) { return hypot(hypot(x, y), hypot(z, w)); }
+GPUSIM_INLINE double norm4d(double x, double y, double z, double w) {
+  return hypot(hypot(x, y), hypot(z, w));
+}
 GPUSIM_INLINE double rnorm3d(double x, double y, double z) { return 1.0 / norm3d(x, y, z); }
 GPUSIM_INLINE double rnorm4d(double x, double y, double z, double w) { return 1.0 / norm4d(x, y, z, w); }
 GPUSIM_INLINE float norm3df(float x, float y, float z) { return float(norm3d(x, y, z)); }
@@ -132,7 +132,9 @@ GPUSIM_INLINE float rnorm4df(float x, float y, float z, float w) { return float(
 GPUSIM_INLINE double norm(int count, const double* p) { return gpusim::device::norm_of(count, p); }
 GPUSIM_INLINE double rnorm(int count, const double* p) { return 1.0 / gpusim::device::norm_of(count, p); }
 GPUSIM_INLINE float normf(int count, const float* p) { return float(gpusim::device::norm_of(count, p)); }
-GPUSIM_INLINE float rnormf(int count, const float* p) { return float(1.0 / gpusim::device::norm_of(count, p)); }
+GPUSIM_INLINE float rnormf(int count, const float* p) {
+  return float(1.0 / gpusim::device::norm_of(count, p));
+}
 
 // ---- minimum and maximum ---------------------------------------------------------------------
 //

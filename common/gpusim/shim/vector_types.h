@@ -19,29 +19,28 @@
     __VA_ARGS__;                                   \
   };
 #define GPUSIM_ALIGNED(n) alignas(n)
-#define GPUSIM_MAKE(name, ...) return {__VA_ARGS__}
+#define GPUSIM_MAKE(name, ...) \
+  return { __VA_ARGS__ }
 #else
 #define GPUSIM_VECTOR_STRUCT(alignment, name, ...) \
   typedef struct alignment name {                  \
     __VA_ARGS__;                                   \
   } name;
 #define GPUSIM_ALIGNED(n) __attribute__((aligned(n)))
-#define GPUSIM_MAKE(name, ...)      \
+#define GPUSIM_MAKE(name, ...)       \
   const name result = {__VA_ARGS__}; \
   return result
 #endif
 
-#define GPUSIM_VECTORS(type, name, align2, align4)                                                   \
-  GPUSIM_VECTOR_STRUCT(, name##1, type x)                                                            \
-  GPUSIM_VECTOR_STRUCT(GPUSIM_ALIGNED(align2), name##2, type x, y)                                   \
-  GPUSIM_VECTOR_STRUCT(, name##3, type x, y, z)                                                      \
-  GPUSIM_VECTOR_STRUCT(GPUSIM_ALIGNED(align4), name##4, type x, y, z, w)                             \
-  GPUSIM_INLINE name##1 make_##name##1(type x) { GPUSIM_MAKE(name##1, x); }                          \
-  GPUSIM_INLINE name##2 make_##name##2(type x, type y) { GPUSIM_MAKE(name##2, x, y); }               \
-  GPUSIM_INLINE name##3 make_##name##3(type x, type y, type z) { GPUSIM_MAKE(name##3, x, y, z); }    \
-  GPUSIM_INLINE name##4 make_##name##4(type x, type y, type z, type w) {                             \
-    GPUSIM_MAKE(name##4, x, y, z, w);                                                                \
-  }
+#define GPUSIM_VECTORS(type, name, align2, align4)                                                \
+  GPUSIM_VECTOR_STRUCT(, name##1, type x)                                                         \
+  GPUSIM_VECTOR_STRUCT(GPUSIM_ALIGNED(align2), name##2, type x, y)                                \
+  GPUSIM_VECTOR_STRUCT(, name##3, type x, y, z)                                                   \
+  GPUSIM_VECTOR_STRUCT(GPUSIM_ALIGNED(align4), name##4, type x, y, z, w)                          \
+  GPUSIM_INLINE name##1 make_##name##1(type x) { GPUSIM_MAKE(name##1, x); }                       \
+  GPUSIM_INLINE name##2 make_##name##2(type x, type y) { GPUSIM_MAKE(name##2, x, y); }            \
+  GPUSIM_INLINE name##3 make_##name##3(type x, type y, type z) { GPUSIM_MAKE(name##3, x, y, z); } \
+  GPUSIM_INLINE name##4 make_##name##4(type x, type y, type z, type w) { GPUSIM_MAKE(name##4, x, y, z, w); }
 
 GPUSIM_VECTORS(signed char, char, 2, 4)
 GPUSIM_VECTORS(unsigned char, uchar, 2, 4)

@@ -1,6 +1,6 @@
 /// @file
-/// <cooperative_groups/memcpy_async.h>: the threads of a group copy bytes together. From global to shared memory, they do so
-/// asynchronously: the bytes are there after wait().
+/// <cooperative_groups/memcpy_async.h>: the threads of a group copy bytes together. From global to shared
+/// memory, they do so asynchronously: the bytes are there after wait().
 #pragma once
 
 #include "../cooperative_groups.h"
@@ -20,7 +20,8 @@ GPUSIM_INLINE void memcpy_async(const Group& group, void* to, const void* from, 
 }
 /// As many elements as both have.
 template <class Group, class T, class To, class From>
-GPUSIM_INLINE void memcpy_async(const Group& group, T* to, const To& to_count, const T* from, const From& from_count) {
+GPUSIM_INLINE void memcpy_async(const Group& group, T* to, const To& to_count, const T* from,
+                                const From& from_count) {
   const std::size_t a = std::size_t(to_count), b = std::size_t(from_count);
   gpusim::copy_together(to, from, (a < b ? a : b) * sizeof(T), group.thread_rank(), group.size());
   gpusim::device::copy_commit();

@@ -7,17 +7,17 @@
 namespace cooperative_groups {
 
 // With a type or, as plus<>(), for any.
-#define GPUSIM_OPERATION(name, expression)                                                       \
-  template <class T = void>                                                                      \
-  struct name {                                                                                  \
-    GPUSIM_INLINE T operator()(T a, T b) const { return expression; }                            \
-  };                                                                                             \
-  template <>                                                                                    \
-  struct name<void> {                                                                            \
-    template <class T>                                                                           \
-    GPUSIM_INLINE T operator()(T a, T b) const {                                                 \
-      return expression;                                                                         \
-    }                                                                                            \
+#define GPUSIM_OPERATION(name, expression)                            \
+  template <class T = void>                                           \
+  struct name {                                                       \
+    GPUSIM_INLINE T operator()(T a, T b) const { return expression; } \
+  };                                                                  \
+  template <>                                                         \
+  struct name<void> {                                                 \
+    template <class T>                                                \
+    GPUSIM_INLINE T operator()(T a, T b) const {                      \
+      return expression;                                              \
+    }                                                                 \
   };
 GPUSIM_OPERATION(plus, a + b)
 GPUSIM_OPERATION(less, b < a ? b : a)

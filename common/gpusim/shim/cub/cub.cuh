@@ -2,5 +2,5 @@
 /// <cub/cub.cuh>: a part of CUB.
 #pragma once
 
-#include "gpusim_device.cuh"
 #include "gpusim_block.cuh"
+#include "gpusim_device.cuh"

@@ -1,6 +1,6 @@
 /// @file
-/// CUB's algorithms for warps and blocks. A warp uses shuffles; a block then combines the results of its warps in shared memory,
-/// with one __syncthreads(). The algorithm that a program names makes no difference.
+/// CUB's algorithms for warps and blocks. A warp uses shuffles; a block then combines the results of its
+/// warps in shared memory, with one __syncthreads(). The algorithm that a program names makes no difference.
 #pragma once
 
 #include "cooperative_groups.h"
@@ -8,15 +8,35 @@
 
 namespace cub {
 
-enum BlockReduceAlgorithm { BLOCK_REDUCE_RAKING_COMMUTATIVE_ONLY, BLOCK_REDUCE_RAKING, BLOCK_REDUCE_WARP_REDUCTIONS };
+enum BlockReduceAlgorithm {
+  BLOCK_REDUCE_RAKING_COMMUTATIVE_ONLY,
+  BLOCK_REDUCE_RAKING,
+  BLOCK_REDUCE_WARP_REDUCTIONS
+};
 enum BlockScanAlgorithm { BLOCK_SCAN_RAKING, BLOCK_SCAN_RAKING_MEMOIZE, BLOCK_SCAN_WARP_SCANS };
-enum BlockLoadAlgorithm { BLOCK_LOAD_DIRECT, BLOCK_LOAD_STRIPED, BLOCK_LOAD_VECTORIZE, BLOCK_LOAD_TRANSPOSE, BLOCK_LOAD_WARP_TRANSPOSE, BLOCK_LOAD_WARP_TRANSPOSE_TIMESLICED };
-enum BlockStoreAlgorithm { BLOCK_STORE_DIRECT, BLOCK_STORE_STRIPED, BLOCK_STORE_VECTORIZE, BLOCK_STORE_TRANSPOSE, BLOCK_STORE_WARP_TRANSPOSE, BLOCK_STORE_WARP_TRANSPOSE_TIMESLICED };
+enum BlockLoadAlgorithm {
+  BLOCK_LOAD_DIRECT,
+  BLOCK_LOAD_STRIPED,
+  BLOCK_LOAD_VECTORIZE,
+  BLOCK_LOAD_TRANSPOSE,
+  BLOCK_LOAD_WARP_TRANSPOSE,
+  BLOCK_LOAD_WARP_TRANSPOSE_TIMESLICED
+};
+enum BlockStoreAlgorithm {
+  BLOCK_STORE_DIRECT,
+  BLOCK_STORE_STRIPED,
+  BLOCK_STORE_VECTORIZE,
+  BLOCK_STORE_TRANSPOSE,
+  BLOCK_STORE_WARP_TRANSPOSE,
+  BLOCK_STORE_WARP_TRANSPOSE_TIMESLICED
+};
 enum BlockHistogramAlgorithm { BLOCK_HISTO_SORT, BLOCK_HISTO_ATOMIC };
 
 namespace gpusim_details {
 
-GPUSIM_INLINE int thread() { return int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)); }
+GPUSIM_INLINE int thread() {
+  return int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+}
 GPUSIM_INLINE int lane() { return gpusim::device::lane(); }
 /// The lanes of this warp that the block has.
 GPUSIM_INLINE unsigned lanes_of_warp(int threads) {
@@ -79,7 +99,8 @@ class WarpReduce {
 
  private:
   GPUSIM_INLINE static unsigned mask() {
-    return gpusim_details::part_mask<kWidth>() & gpusim_details::lanes_of_warp(int(blockDim.x * blockDim.y * blockDim.z));
+    return gpusim_details::part_mask<kWidth>() &
+           gpusim_details::lanes_of_warp(int(blockDim.x * blockDim.y * blockDim.z));
   }
 };
 
@@ -103,18 +124,22 @@ class WarpScan {
   GPUSIM_INLINE void ExclusiveScan(T in, T& out, T init, Op op) {
     const T until = gpusim_details::scan<kWidth>(mask(), in, op);
     const bool first = gpusim_details::lane() % kWidth == 0;
-    const T before = gpusim_details::shuffle(mask(), until, first ? gpusim_details::lane() : gpusim_details::lane() - 1);
+    const T before =
+        gpusim_details::shuffle(mask(), until, first ? gpusim_details::lane() : gpusim_details::lane() - 1);
     out = first ? init : op(init, before);
   }
   template <class Op>
   GPUSIM_INLINE void ExclusiveScan(T in, T& out, Op op) {
     const T until = gpusim_details::scan<kWidth>(mask(), in, op);
     const bool first = gpusim_details::lane() % kWidth == 0;
-    const T before = gpusim_details::shuffle(mask(), until, first ? gpusim_details::lane() : gpusim_details::lane() - 1);
+    const T before =
+        gpusim_details::shuffle(mask(), until, first ? gpusim_details::lane() : gpusim_details::lane() - 1);
     if (!first) out = before;
   }
   GPUSIM_INLINE void InclusiveSum(T in, T& out) { InclusiveScan(in, out, cub::Sum()); }
-  GPUSIM_INLINE void InclusiveSum(T in, T& out, T& aggregate) { InclusiveScan(in, out, cub::Sum(), aggregate); }
+  GPUSIM_INLINE void InclusiveSum(T in, T& out, T& aggregate) {
+    InclusiveScan(in, out, cub::Sum(), aggregate);
+  }
   GPUSIM_INLINE void ExclusiveSum(T in, T& out) { ExclusiveScan(in, out, T(), cub::Sum()); }
   GPUSIM_INLINE void ExclusiveSum(T in, T& out, T& aggregate) {
     T until;
@@ -129,7 +154,8 @@ class WarpScan {
   GPUSIM_INLINE static unsigned mask() { return gpusim_details::part_mask<kWidth>(); }
 };
 
-template <class T, int kX, BlockReduceAlgorithm kAlgorithm = BLOCK_REDUCE_WARP_REDUCTIONS, int kY = 1, int kZ = 1, int = 0>
+template <class T, int kX, BlockReduceAlgorithm kAlgorithm = BLOCK_REDUCE_WARP_REDUCTIONS, int kY = 1,
+          int kZ = 1, int = 0>
 class BlockReduce {
   static constexpr int kThreads = kX * kY * kZ, kWarps = (kThreads + 31) / 32;
 
@@ -146,7 +172,8 @@ class BlockReduce {
   template <class Op>
   GPUSIM_INLINE T Reduce(T value, Op op, int valid) {
     const int thread = gpusim_details::thread(), warp = thread / 32, left = valid - warp * 32;
-    value = gpusim_details::reduce<32>(gpusim_details::lanes_of_warp(kThreads), value, op, left < 32 ? left : 32);
+    value =
+        gpusim_details::reduce<32>(gpusim_details::lanes_of_warp(kThreads), value, op, left < 32 ? left : 32);
     if (gpusim_details::lane() == 0) temp_.of_warps[warp] = value;
     __syncthreads();
     if (thread == 0) {
@@ -198,7 +225,8 @@ class BlockScan {
     T before, until;
     const bool has_before = scan(in, until, before, op, aggregate);
     const bool first = gpusim_details::lane() == 0;
-    const T left = gpusim_details::shuffle(gpusim_details::lanes_of_warp(kThreads), until, first ? 0 : gpusim_details::lane() - 1);
+    const T left = gpusim_details::shuffle(gpusim_details::lanes_of_warp(kThreads), until,
+                                           first ? 0 : gpusim_details::lane() - 1);
     T result = init;
     if (has_before) result = op(result, before);
     out = first ? result : op(result, left);
@@ -209,9 +237,13 @@ class BlockScan {
     ExclusiveScan(in, out, init, op, aggregate);
   }
   GPUSIM_INLINE void InclusiveSum(T in, T& out) { InclusiveScan(in, out, cub::Sum()); }
-  GPUSIM_INLINE void InclusiveSum(T in, T& out, T& aggregate) { InclusiveScan(in, out, cub::Sum(), aggregate); }
+  GPUSIM_INLINE void InclusiveSum(T in, T& out, T& aggregate) {
+    InclusiveScan(in, out, cub::Sum(), aggregate);
+  }
   GPUSIM_INLINE void ExclusiveSum(T in, T& out) { ExclusiveScan(in, out, T(), cub::Sum()); }
-  GPUSIM_INLINE void ExclusiveSum(T in, T& out, T& aggregate) { ExclusiveScan(in, out, T(), cub::Sum(), aggregate); }
+  GPUSIM_INLINE void ExclusiveSum(T in, T& out, T& aggregate) {
+    ExclusiveScan(in, out, T(), cub::Sum(), aggregate);
+  }
   /// With what comes before the block: the first warp calls the functor with the block's sum.
   template <class Op, class Prefix>
   GPUSIM_INLINE void InclusiveScan(T in, T& out, Op op, Prefix& prefix) {
@@ -238,7 +270,8 @@ class BlockScan {
     T until, before;
     const bool has_before = scan(sums[kItems - 1], until, before, op, aggregate);
     const bool first = gpusim_details::lane() == 0;
-    const T left = gpusim_details::shuffle(gpusim_details::lanes_of_warp(kThreads), until, first ? 0 : gpusim_details::lane() - 1);
+    const T left = gpusim_details::shuffle(gpusim_details::lanes_of_warp(kThreads), until,
+                                           first ? 0 : gpusim_details::lane() - 1);
     for (int i = 0; i < kItems; ++i) {
       T sum = first ? sums[i] : op(left, sums[i]);
       out[i] = has_before ? op(before, sum) : sum;
@@ -287,7 +320,8 @@ class BlockScan {
   /// The scan inside of the warp, and the sum of the warps before it. @return  whether there are any
   template <class Op>
   GPUSIM_INLINE bool scan(T in, T& until, T& before, Op op, T& aggregate) {
-    const int warp = gpusim_details::thread() / 32, lanes = kThreads - warp * 32 < 32 ? kThreads - warp * 32 : 32;
+    const int warp = gpusim_details::thread() / 32,
+              lanes = kThreads - warp * 32 < 32 ? kThreads - warp * 32 : 32;
     until = gpusim_details::scan<32>(gpusim_details::lanes_of_warp(kThreads), in, op);
     if (gpusim_details::lane() == lanes - 1) temp_.of_warps[warp] = until;
     __syncthreads();
@@ -388,10 +422,12 @@ GPUSIM_INLINE void StoreDirectStriped(int thread, Out out, T (&items)[kItems], i
     if (i * kThreads + thread < valid) out[i * kThreads + thread] = items[i];
 }
 
-template <class T, int kX, int kItems, BlockLoadAlgorithm kAlgorithm = BLOCK_LOAD_DIRECT, int kY = 1, int kZ = 1>
+template <class T, int kX, int kItems, BlockLoadAlgorithm kAlgorithm = BLOCK_LOAD_DIRECT, int kY = 1,
+          int kZ = 1>
 class BlockLoad {
   static constexpr int kThreads = kX * kY * kZ;
-  static constexpr bool kTransposes = kAlgorithm >= BLOCK_LOAD_TRANSPOSE, kStriped = kAlgorithm == BLOCK_LOAD_STRIPED || kTransposes;
+  static constexpr bool kTransposes = kAlgorithm >= BLOCK_LOAD_TRANSPOSE,
+                        kStriped = kAlgorithm == BLOCK_LOAD_STRIPED || kTransposes;
   using Exchange = BlockExchange<T, kX, kItems, false, kY, kZ>;
 
  public:
@@ -424,10 +460,12 @@ class BlockLoad {
   TempStorage* temp_ = nullptr;
 };
 
-template <class T, int kX, int kItems, BlockStoreAlgorithm kAlgorithm = BLOCK_STORE_DIRECT, int kY = 1, int kZ = 1>
+template <class T, int kX, int kItems, BlockStoreAlgorithm kAlgorithm = BLOCK_STORE_DIRECT, int kY = 1,
+          int kZ = 1>
 class BlockStore {
   static constexpr int kThreads = kX * kY * kZ;
-  static constexpr bool kTransposes = kAlgorithm >= BLOCK_STORE_TRANSPOSE, kStriped = kAlgorithm == BLOCK_STORE_STRIPED || kTransposes;
+  static constexpr bool kTransposes = kAlgorithm >= BLOCK_STORE_TRANSPOSE,
+                        kStriped = kAlgorithm == BLOCK_STORE_STRIPED || kTransposes;
   using Exchange = BlockExchange<T, kX, kItems, false, kY, kZ>;
 
  public:
@@ -458,8 +496,8 @@ class BlockStore {
 };
 
 /// Sorts the items of a block, bit by bit.
-template <class Key, int kX, int kItems, class Value = NullType, int = 4, bool = true, BlockScanAlgorithm = BLOCK_SCAN_WARP_SCANS, int = 0,
-          int kY = 1, int kZ = 1>
+template <class Key, int kX, int kItems, class Value = NullType, int = 4, bool = true,
+          BlockScanAlgorithm = BLOCK_SCAN_WARP_SCANS, int = 0, int kY = 1, int kZ = 1>
 class BlockRadixSort {
   static constexpr int kThreads = kX * kY * kZ;
   static constexpr bool kHasValues = !std::is_same<Value, NullType>::value;
@@ -473,14 +511,15 @@ class BlockRadixSort {
     Stored values[kHasValues ? kThreads * kItems : 1];
   };
   GPUSIM_INLINE explicit BlockRadixSort(TempStorage& temp) : temp_(temp) {}
-#define GPUSIM_SORT(name, descending, striped)                                                                              \
-  GPUSIM_INLINE void Sort##name(Key (&keys)[kItems], int begin_bit = 0, int end_bit = int(sizeof(Key)) * 8) {               \
-    char none[kItems];                                                                                                      \
-    sort(keys, none, begin_bit, end_bit, descending, striped);                                                              \
-  }                                                                                                                         \
-  template <class V>                                                                                                        \
-  GPUSIM_INLINE void Sort##name(Key (&keys)[kItems], V (&values)[kItems], int begin_bit = 0, int end_bit = int(sizeof(Key)) * 8) { \
-    sort(keys, values, begin_bit, end_bit, descending, striped);                                                            \
+#define GPUSIM_SORT(name, descending, striped)                                                               \
+  GPUSIM_INLINE void Sort##name(Key(&keys)[kItems], int begin_bit = 0, int end_bit = int(sizeof(Key)) * 8) { \
+    char none[kItems];                                                                                       \
+    sort(keys, none, begin_bit, end_bit, descending, striped);                                               \
+  }                                                                                                          \
+  template <class V>                                                                                         \
+  GPUSIM_INLINE void Sort##name(Key(&keys)[kItems], V(&values)[kItems], int begin_bit = 0,                   \
+                                int end_bit = int(sizeof(Key)) * 8) {                                        \
+    sort(keys, values, begin_bit, end_bit, descending, striped);                                             \
   }
   GPUSIM_SORT(, false, false)
   GPUSIM_SORT(Descending, true, false)
@@ -497,7 +536,8 @@ class BlockRadixSort {
     return (bits & sign) != 0 ? ~bits & (sign | (sign - 1)) : bits | sign;
   }
   template <class V>
-  GPUSIM_INLINE void sort(Key (&keys)[kItems], V (&values)[kItems], int begin_bit, int end_bit, bool descending, bool striped) {
+  GPUSIM_INLINE void sort(Key (&keys)[kItems], V (&values)[kItems], int begin_bit, int end_bit,
+                          bool descending, bool striped) {
     const int thread = gpusim_details::thread();
     for (int bit = begin_bit; bit < end_bit; ++bit) {
       int zeros = 0;
@@ -566,7 +606,8 @@ class BlockDiscontinuity {
   TempStorage& temp_;
 };
 
-template <class T, int kX, int kItems, int kBins, BlockHistogramAlgorithm = BLOCK_HISTO_ATOMIC, int kY = 1, int kZ = 1>
+template <class T, int kX, int kItems, int kBins, BlockHistogramAlgorithm = BLOCK_HISTO_ATOMIC, int kY = 1,
+          int kZ = 1>
 class BlockHistogram {
  public:
   struct TempStorage {

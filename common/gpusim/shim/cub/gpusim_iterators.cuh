@@ -162,8 +162,21 @@ GPUSIM_INLINE void ThreadStore(T* to, std::remove_cv_t<T> value) {
   *to = value;
 }
 
+/// Memory of the device, which is released at once: nothing is kept.
+struct CachingDeviceAllocator {
+  explicit CachingDeviceAllocator(bool = false, bool = false) {}
+  CachingDeviceAllocator(unsigned, unsigned = 1, unsigned = 9, std::size_t = 0, bool = false, bool = false) {}
+  cudaError_t DeviceAllocate(void** pointer, std::size_t bytes, cudaStream_t = nullptr) {
+    return cudaMalloc(pointer, bytes);
+  }
+  cudaError_t DeviceFree(void* pointer) { return cudaFree(pointer); }
+  cudaError_t FreeAllCached() { return cudaSuccess; }
+};
+
 GPUSIM_INLINE unsigned LaneId() { return unsigned(gpusim::device::lane()); }
-GPUSIM_INLINE unsigned WarpId() { return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32; }
+GPUSIM_INLINE unsigned WarpId() {
+  return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32;
+}
 GPUSIM_INLINE unsigned LaneMaskLt() { return (1u << LaneId()) - 1; }
 template <class T>
 constexpr T DivideAndRoundUp(T a, T b) {

@@ -29,7 +29,9 @@ typedef struct nvtxEventAttributes_v2 {
 } nvtxEventAttributes_t;
 
 static inline int nvtxRangePushA(const char* message) { return message == 0 ? -1 : 0; }
-static inline int nvtxRangePushEx(const nvtxEventAttributes_t* attributes) { return attributes == 0 ? -1 : 0; }
+static inline int nvtxRangePushEx(const nvtxEventAttributes_t* attributes) {
+  return attributes == 0 ? -1 : 0;
+}
 static inline int nvtxRangePop(void) { return 0; }
 static inline nvtxRangeId_t nvtxRangeStartA(const char* message) { return message == 0 ? 1 : 0; }
 static inline void nvtxRangeEnd(nvtxRangeId_t id) { (void)id; }

@@ -161,8 +161,10 @@ Out copy(In first, In last, Out out) {
   auto in = raw(first);
   auto to = raw(out);
   for (std::ptrdiff_t i = 0; i < n; ++i, ++in, ++to) *to = *in;
-  if constexpr (std::is_same<Out, decltype(to)>::value) return to;
-  else return out + n;
+  if constexpr (std::is_same<Out, decltype(to)>::value)
+    return to;
+  else
+    return out + n;
 }
 template <class In, class N, class Out>
 Out copy_n(In first, N n, Out out) {
@@ -186,15 +188,16 @@ std::ptrdiff_t copy_those(Run& run, In first, std::ptrdiff_t n, Out out, Takes t
   for (std::ptrdiff_t i = 0; i < count; ++i) to[i] = taken[std::size_t(i)];
   return count;
 }
-#define GPUSIM_SELECTION(counts)   \
+#define GPUSIM_SELECTION(counts)         \
   const std::ptrdiff_t n = last - first; \
-  Run run(__func__);               \
-  run counts;                      \
+  Run run(__func__);                     \
+  run counts;                            \
   run.begin()
 template <class In, class Out, class P>
 Out copy_if(In first, In last, Out out, P is) {
   GPUSIM_SELECTION(.reads(first, n));
-  return out + copy_those(run, first, n, out, [&](const auto& in, std::ptrdiff_t i) { return bool(is(in[i])); });
+  return out +
+         copy_those(run, first, n, out, [&](const auto& in, std::ptrdiff_t i) { return bool(is(in[i])); });
 }
 template <class In, class Stencil, class Out, class P>
 Out copy_if(In first, In last, Stencil stencil, Out out, P is) {
@@ -205,7 +208,8 @@ Out copy_if(In first, In last, Stencil stencil, Out out, P is) {
 template <class It, class P>
 It remove_if(It first, It last, P is) {
   GPUSIM_SELECTION(.reads(first, n));
-  return first + copy_those(run, first, n, first, [&](const auto& in, std::ptrdiff_t i) { return !is(in[i]); });
+  return first +
+         copy_those(run, first, n, first, [&](const auto& in, std::ptrdiff_t i) { return !is(in[i]); });
 }
 template <class It, class Stencil, class P>
 It remove_if(It first, It last, Stencil stencil, P is) {
@@ -221,12 +225,14 @@ Out remove_copy_if(In first, In last, Out out, P is) {
 template <class It, class T>
 It remove(It first, It last, const T& value) {
   GPUSIM_SELECTION(.reads(first, n));
-  return first + copy_those(run, first, n, first, [&](const auto& in, std::ptrdiff_t i) { return !(in[i] == value); });
+  return first + copy_those(run, first, n, first,
+                            [&](const auto& in, std::ptrdiff_t i) { return !(in[i] == value); });
 }
 template <class In, class Out>
 Out unique_copy(In first, In last, Out out) {
   GPUSIM_SELECTION(.reads(first, n));
-  return out + copy_those(run, first, n, out, [](const auto& in, std::ptrdiff_t i) { return i == 0 || !(in[i] == in[i - 1]); });
+  return out + copy_those(run, first, n, out,
+                          [](const auto& in, std::ptrdiff_t i) { return i == 0 || !(in[i] == in[i - 1]); });
 }
 template <class It>
 It unique(It first, It last) {
@@ -235,12 +241,16 @@ It unique(It first, It last) {
 template <class It, class P>
 It unique(It first, It last, P same) {
   GPUSIM_SELECTION(.reads(first, n));
-  return first + copy_those(run, first, n, first, [&](const auto& in, std::ptrdiff_t i) { return i == 0 || !same(in[i - 1], in[i]); });
+  return first + copy_those(run, first, n, first, [&](const auto& in, std::ptrdiff_t i) {
+           return i == 0 || !same(in[i - 1], in[i]);
+         });
 }
 template <class K, class V>
 thrust::pair<K, V> unique_by_key(K first, K last, V values) {
   GPUSIM_SELECTION(.reads(first, n).reads(values, n));
-  const auto is_first = [keys = raw(first)](const auto&, std::ptrdiff_t i) { return i == 0 || !(keys[i] == keys[i - 1]); };
+  const auto is_first = [keys = raw(first)](const auto&, std::ptrdiff_t i) {
+    return i == 0 || !(keys[i] == keys[i - 1]);
+  };
   const std::ptrdiff_t count = copy_those(run, values, n, values, is_first);
   copy_those(run, first, n, first, is_first);
   return {first + count, values + count};
@@ -294,7 +304,8 @@ void replace_if(It first, It last, P is, const T& value) {
 }
 template <class It, class T>
 void replace(It first, It last, const T& old, const T& value) {
-  details::replace_if(first, last, [&](const auto& x) { return x == old; }, value);
+  details::replace_if(
+      first, last, [&](const auto& x) { return x == old; }, value);
 }
 template <class It>
 void reverse(It first, It last) {
@@ -366,7 +377,8 @@ T inner_product(A first, A last, B other, T init) {
   return details::inner_product(first, last, other, init, thrust::plus<>(), thrust::multiplies<>());
 }
 template <class K, class V, class KOut, class VOut, class Same, class Op>
-thrust::pair<KOut, VOut> reduce_by_key(K first, K last, V values, KOut keys_out, VOut values_out, Same same, Op op) {
+thrust::pair<KOut, VOut> reduce_by_key(K first, K last, V values, KOut keys_out, VOut values_out, Same same,
+                                       Op op) {
   const std::ptrdiff_t n = last - first;
   std::vector<ValueOf<K>> keys;
   std::vector<ValueOf<V>> sums;
@@ -404,7 +416,8 @@ thrust::pair<KOut, VOut> reduce_by_key(K first, K last, V values, KOut keys_out,
 }
 template <class K, class V, class KOut, class VOut>
 thrust::pair<KOut, VOut> reduce_by_key(K first, K last, V values, KOut keys_out, VOut values_out) {
-  return details::reduce_by_key(first, last, values, keys_out, values_out, thrust::equal_to<>(), thrust::plus<>());
+  return details::reduce_by_key(first, last, values, keys_out, values_out, thrust::equal_to<>(),
+                                thrust::plus<>());
 }
 template <class In, class P>
 std::ptrdiff_t count_if(In first, In last, P is) {
@@ -541,7 +554,8 @@ Out transform_exclusive_scan(In first, In last, Out out, F f, T init, Op op) {
 }
 template <class In, class Out, class Op>
 Out inclusive_scan(In first, In last, Out out, Op op) {
-  return details::transform_inclusive_scan(first, last, out, [](const ValueOf<In>& x) { return x; }, op);
+  return details::transform_inclusive_scan(
+      first, last, out, [](const ValueOf<In>& x) { return x; }, op);
 }
 template <class In, class Out>
 Out inclusive_scan(In first, In last, Out out) {
@@ -549,7 +563,8 @@ Out inclusive_scan(In first, In last, Out out) {
 }
 template <class In, class Out, class T, class Op>
 Out exclusive_scan(In first, In last, Out out, T init, Op op) {
-  return details::transform_exclusive_scan(first, last, out, [](const ValueOf<In>& x) { return x; }, init, op);
+  return details::transform_exclusive_scan(
+      first, last, out, [](const ValueOf<In>& x) { return x; }, init, op);
 }
 template <class In, class Out, class T>
 Out exclusive_scan(In first, In last, Out out, T init) {
@@ -620,7 +635,8 @@ void stable_sort_by_key(K first, K last, V values, Less less) {
   auto v = raw(values);
   std::vector<std::pair<ValueOf<K>, ValueOf<V>>> pairs;
   for (std::ptrdiff_t i = 0; i < n; ++i) pairs.emplace_back(keys[i], v[i]);
-  std::stable_sort(pairs.begin(), pairs.end(), [&](const auto& a, const auto& b) { return less(a.first, b.first); });
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [&](const auto& a, const auto& b) { return less(a.first, b.first); });
   for (std::ptrdiff_t i = 0; i < n; ++i) {
     keys[i] = pairs[std::size_t(i)].first;
     v[i] = pairs[std::size_t(i)].second;
@@ -638,19 +654,19 @@ template <class K, class V>
 void sort_by_key(K first, K last, V values) {
   details::stable_sort_by_key(first, last, values, thrust::less<>());
 }
-#define GPUSIM_BOUND(name)                                                                            \
-  template <class It, class T>                                                                        \
-  It name(It first, It last, const T& value) {                                                        \
-    GPUSIM_ALGORITHM(.reads(first, last - first));                                                    \
-    return first + (std::name(raw(first), raw(last), value, thrust::less<>()) - raw(first));         \
-  }                                                                                                   \
-  template <class It, class V, class Out>                                                             \
-  Out name(It first, It last, V values_first, V values_last, Out out) {                               \
-    const std::ptrdiff_t n = values_last - values_first;                                              \
-    GPUSIM_ALGORITHM(.reads(first, last - first).reads(values_first, n).writes(out, n));              \
-    for (std::ptrdiff_t i = 0; i < n; ++i)                                                            \
+#define GPUSIM_BOUND(name)                                                                                 \
+  template <class It, class T>                                                                             \
+  It name(It first, It last, const T& value) {                                                             \
+    GPUSIM_ALGORITHM(.reads(first, last - first));                                                         \
+    return first + (std::name(raw(first), raw(last), value, thrust::less<>()) - raw(first));               \
+  }                                                                                                        \
+  template <class It, class V, class Out>                                                                  \
+  Out name(It first, It last, V values_first, V values_last, Out out) {                                    \
+    const std::ptrdiff_t n = values_last - values_first;                                                   \
+    GPUSIM_ALGORITHM(.reads(first, last - first).reads(values_first, n).writes(out, n));                   \
+    for (std::ptrdiff_t i = 0; i < n; ++i)                                                                 \
       raw(out)[i] = std::name(raw(first), raw(last), raw(values_first)[i], thrust::less<>()) - raw(first); \
-    return out + n;                                                                                   \
+    return out + n;                                                                                        \
   }
 GPUSIM_BOUND(lower_bound)
 GPUSIM_BOUND(upper_bound)
@@ -660,22 +676,22 @@ bool binary_search(It first, It last, const T& value) {
   GPUSIM_ALGORITHM(.reads(first, last - first));
   return std::binary_search(raw(first), raw(last), value);
 }
-#define GPUSIM_MERGE(name)                                                                                     \
-  template <class A, class B, class Out>                                                                       \
-  Out name(A a, A a_last, B b, B b_last, Out out) {                                                            \
-    Run run(__func__);                                                                                         \
-    run.reads(a, a_last - a).reads(b, b_last - b);                                                             \
-    run.begin();                                                                                               \
-    std::vector<ValueOf<A>> values;                                                                            \
-    {                                                                                                          \
-      const Access access;                                                                                     \
-      std::name(raw(a), raw(a_last), raw(b), raw(b_last), std::back_inserter(values));                         \
-    }                                                                                                          \
-    run.writes(out, std::ptrdiff_t(values.size()));                                                            \
-    run.begin();                                                                                               \
-    const Access access;                                                                                       \
-    for (std::size_t i = 0; i < values.size(); ++i) raw(out)[std::ptrdiff_t(i)] = values[i];                   \
-    return out + std::ptrdiff_t(values.size());                                                                \
+#define GPUSIM_MERGE(name)                                                                   \
+  template <class A, class B, class Out>                                                     \
+  Out name(A a, A a_last, B b, B b_last, Out out) {                                          \
+    Run run(__func__);                                                                       \
+    run.reads(a, a_last - a).reads(b, b_last - b);                                           \
+    run.begin();                                                                             \
+    std::vector<ValueOf<A>> values;                                                          \
+    {                                                                                        \
+      const Access access;                                                                   \
+      std::name(raw(a), raw(a_last), raw(b), raw(b_last), std::back_inserter(values));       \
+    }                                                                                        \
+    run.writes(out, std::ptrdiff_t(values.size()));                                          \
+    run.begin();                                                                             \
+    const Access access;                                                                     \
+    for (std::size_t i = 0; i < values.size(); ++i) raw(out)[std::ptrdiff_t(i)] = values[i]; \
+    return out + std::ptrdiff_t(values.size());                                              \
   }
 GPUSIM_MERGE(merge)
 GPUSIM_MERGE(set_union)
@@ -688,15 +704,15 @@ GPUSIM_MERGE(set_difference)
 }  // namespace details
 
 // With a policy as the first argument, or without.
-#define GPUSIM_PUBLIC(name)                                                    \
-  template <class First, class... Rest>                                        \
-  decltype(auto) name(const First& first, Rest&&... rest) {                    \
-    if constexpr (std::is_base_of<gpusim_policy, First>::value) {              \
-      const details::Scope scope(first.stream);                                \
-      return details::name(std::forward<Rest>(rest)...);                       \
-    } else {                                                                   \
-      return details::name(first, std::forward<Rest>(rest)...);                \
-    }                                                                          \
+#define GPUSIM_PUBLIC(name)                                       \
+  template <class First, class... Rest>                           \
+  decltype(auto) name(const First& first, Rest&&... rest) {       \
+    if constexpr (std::is_base_of<gpusim_policy, First>::value) { \
+      const details::Scope scope(first.stream);                   \
+      return details::name(std::forward<Rest>(rest)...);          \
+    } else {                                                      \
+      return details::name(first, std::forward<Rest>(rest)...);   \
+    }                                                             \
   }
 GPUSIM_PUBLIC(transform)
 GPUSIM_PUBLIC(transform_if)

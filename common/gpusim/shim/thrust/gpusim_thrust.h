@@ -1,5 +1,6 @@
 /// @file
-/// Thrust, answered by the host: see gpusim_host_algorithms.h. Vectors of the device are allocations of cudaMalloc().
+/// Thrust, answered by the host: see gpusim_host_algorithms.h. Vectors of the device are allocations of
+/// cudaMalloc().
 #pragma once
 
 #include <algorithm>
@@ -80,13 +81,17 @@ struct tuple_size<tuple<Ts...>> : std::integral_constant<std::size_t, sizeof...(
 
 template <std::size_t kIndex, class T, class... Ts>
 GPUSIM_INLINE auto& get(tuple<T, Ts...>& t) {
-  if constexpr (kIndex == 0) return t.head;
-  else return get<kIndex - 1>(t.tail);
+  if constexpr (kIndex == 0)
+    return t.head;
+  else
+    return get<kIndex - 1>(t.tail);
 }
 template <std::size_t kIndex, class T, class... Ts>
 GPUSIM_INLINE const auto& get(const tuple<T, Ts...>& t) {
-  if constexpr (kIndex == 0) return t.head;
-  else return get<kIndex - 1>(t.tail);
+  if constexpr (kIndex == 0)
+    return t.head;
+  else
+    return get<kIndex - 1>(t.tail);
 }
 template <class... Ts>
 GPUSIM_INLINE tuple<std::decay_t<Ts>...> make_tuple(Ts&&... values) {
@@ -107,7 +112,9 @@ struct pair {
   GPUSIM_INLINE pair(const pair<C, D>& other) : first(other.first), second(other.second) {}
   GPUSIM_INLINE bool operator==(const pair& b) const { return first == b.first && second == b.second; }
   GPUSIM_INLINE bool operator!=(const pair& b) const { return !(*this == b); }
-  GPUSIM_INLINE bool operator<(const pair& b) const { return first < b.first || (!(b.first < first) && second < b.second); }
+  GPUSIM_INLINE bool operator<(const pair& b) const {
+    return first < b.first || (!(b.first < first) && second < b.second);
+  }
 };
 template <class A, class B>
 GPUSIM_INLINE pair<std::decay_t<A>, std::decay_t<B>> make_pair(A&& a, B&& b) {
@@ -130,19 +137,19 @@ GPUSIM_INLINE T max(const T& a, const T& b) {
 
 // ---- functions ------------------------------------------------------------------------------------------
 
-#define GPUSIM_BINARY(name, expression, result)                          \
-  template <class T = void>                                              \
-  struct name {                                                          \
-    using first_argument_type = T;                                       \
-    using second_argument_type = T;                                      \
+#define GPUSIM_BINARY(name, expression, result)                                          \
+  template <class T = void>                                                              \
+  struct name {                                                                          \
+    using first_argument_type = T;                                                       \
+    using second_argument_type = T;                                                      \
     GPUSIM_INLINE result operator()(const T& a, const T& b) const { return expression; } \
-  };                                                                     \
-  template <>                                                            \
-  struct name<void> {                                                    \
-    template <class T, class U>                                          \
-    GPUSIM_INLINE auto operator()(const T& a, const U& b) const {        \
-      return expression;                                                 \
-    }                                                                    \
+  };                                                                                     \
+  template <>                                                                            \
+  struct name<void> {                                                                    \
+    template <class T, class U>                                                          \
+    GPUSIM_INLINE auto operator()(const T& a, const U& b) const {                        \
+      return expression;                                                                 \
+    }                                                                                    \
   };
 #define GPUSIM_NOTHING
 GPUSIM_BINARY(plus, a + b, T)
@@ -159,24 +166,24 @@ GPUSIM_BINARY(less, a < b, bool)
 GPUSIM_BINARY(greater, b < a, bool)
 GPUSIM_BINARY(less_equal, !(b < a), bool)
 GPUSIM_BINARY(greater_equal, !(a < b), bool)
-GPUSIM_BINARY(logical_and, a && b, bool)
+GPUSIM_BINARY(logical_and, a&& b, bool)
 GPUSIM_BINARY(logical_or, a || b, bool)
 GPUSIM_BINARY(maximum, (a < b ? b : a), T)
 GPUSIM_BINARY(minimum, (b < a ? b : a), T)
 #undef GPUSIM_BINARY
 #undef GPUSIM_NOTHING
-#define GPUSIM_UNARY(name, expression, result)                       \
-  template <class T = void>                                          \
-  struct name {                                                      \
-    using argument_type = T;                                         \
+#define GPUSIM_UNARY(name, expression, result)                               \
+  template <class T = void>                                                  \
+  struct name {                                                              \
+    using argument_type = T;                                                 \
     GPUSIM_INLINE result operator()(const T& a) const { return expression; } \
-  };                                                                 \
-  template <>                                                        \
-  struct name<void> {                                                \
-    template <class T>                                               \
-    GPUSIM_INLINE auto operator()(const T& a) const {                \
-      return expression;                                             \
-    }                                                                \
+  };                                                                         \
+  template <>                                                                \
+  struct name<void> {                                                        \
+    template <class T>                                                       \
+    GPUSIM_INLINE auto operator()(const T& a) const {                        \
+      return expression;                                                     \
+    }                                                                        \
   };
 GPUSIM_UNARY(negate, -a, T)
 GPUSIM_UNARY(square, a* a, T)
@@ -221,8 +228,10 @@ template <class F>
 struct IsExpression<Expression<F>> : std::true_type {};
 template <class X, class A, class B>
 GPUSIM_INLINE auto value_of(const X& x, const A& a, const B& b) {
-  if constexpr (IsExpression<X>::value) return x(a, b);
-  else return x;
+  if constexpr (IsExpression<X>::value)
+    return x(a, b);
+  else
+    return x;
 }
 struct First {
   template <class A, class B>
@@ -238,10 +247,11 @@ struct Second {
 };
 inline constexpr Expression<First> _1{};
 inline constexpr Expression<Second> _2{};
-#define GPUSIM_OPERATOR(sign)                                                                                    \
-  template <class X, class Y, class = std::enable_if_t<IsExpression<X>::value || IsExpression<Y>::value>>       \
-  GPUSIM_INLINE auto operator sign(const X& x, const Y& y) {                                                     \
-    return make_expression([x, y](const auto& a, const auto& b) { return value_of(x, a, b) sign value_of(y, a, b); }); \
+#define GPUSIM_OPERATOR(sign)                                                                             \
+  template <class X, class Y, class = std::enable_if_t<IsExpression<X>::value || IsExpression<Y>::value>> \
+  GPUSIM_INLINE auto operator sign(const X& x, const Y& y) {                                              \
+    return make_expression(                                                                               \
+        [x, y](const auto& a, const auto& b) { return value_of(x, a, b) sign value_of(y, a, b); });       \
   }
 GPUSIM_OPERATOR(+)
 GPUSIM_OPERATOR(-)
@@ -468,7 +478,9 @@ class device_vector {
   }
   device_vector(const device_vector& other) { put(other.at_, other.size_); }
   device_vector(device_vector&& other) noexcept
-      : at_(std::exchange(other.at_, nullptr)), size_(std::exchange(other.size_, 0)), capacity_(std::exchange(other.capacity_, 0)) {}
+      : at_(std::exchange(other.at_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
   ~device_vector() { cudaFree(at_); }
   device_vector& operator=(const device_vector& other) {
     if (this != &other) put(other.at_, other.size_);
@@ -581,12 +593,15 @@ class device_vector {
   void fill(std::size_t first, std::size_t n, const T& value) {
     if (n == 0) return;
     const std::vector<T> values(n, value);
-    if constexpr (!std::is_same<T, bool>::value) cudaMemcpy(at_ + first, values.data(), n * sizeof(T), cudaMemcpyHostToDevice);
-    else cudaMemset(at_ + first, value, n);
+    if constexpr (!std::is_same<T, bool>::value)
+      cudaMemcpy(at_ + first, values.data(), n * sizeof(T), cudaMemcpyHostToDevice);
+    else
+      cudaMemset(at_ + first, value, n);
   }
   std::vector<T> copy_from(std::ptrdiff_t first) const {
     std::vector<T> values(size_ - std::size_t(first));
-    if (!values.empty()) cudaMemcpy(values.data(), at_ + first, values.size() * sizeof(T), cudaMemcpyDeviceToHost);
+    if (!values.empty())
+      cudaMemcpy(values.data(), at_ + first, values.size() * sizeof(T), cudaMemcpyDeviceToHost);
     return values;
   }
 
@@ -614,7 +629,9 @@ struct GpusimIterator {
     return moved;
   }
   GPUSIM_INLINE Self operator-(std::ptrdiff_t i) const { return *this + -i; }
-  GPUSIM_INLINE std::ptrdiff_t operator-(const Self& other) const { return self().gpusim_position() - other.gpusim_position(); }
+  GPUSIM_INLINE std::ptrdiff_t operator-(const Self& other) const {
+    return self().gpusim_position() - other.gpusim_position();
+  }
   GPUSIM_INLINE Self& operator+=(std::ptrdiff_t i) {
     offset_ += i;
     return static_cast<Self&>(*this);
@@ -683,7 +700,9 @@ struct counting_iterator : GpusimIterator<counting_iterator<T>, T> {
 };
 template <class T>
 struct constant_iterator : GpusimIterator<constant_iterator<T>, T> {
-  GPUSIM_INLINE explicit constant_iterator(const T& value, std::ptrdiff_t offset = 0) : value_(value) { this->offset_ = offset; }
+  GPUSIM_INLINE explicit constant_iterator(const T& value, std::ptrdiff_t offset = 0) : value_(value) {
+    this->offset_ = offset;
+  }
   GPUSIM_INLINE T gpusim_at(std::ptrdiff_t) const { return value_; }
   T value_;
 };
@@ -706,7 +725,9 @@ struct transform_iterator
     return result;
   }
   GPUSIM_INLINE std::ptrdiff_t gpusim_position() const { return this->offset_; }
-  GPUSIM_INLINE std::ptrdiff_t operator-(const transform_iterator& other) const { return (in_ - other.in_) + this->offset_ - other.offset_; }
+  GPUSIM_INLINE std::ptrdiff_t operator-(const transform_iterator& other) const {
+    return (in_ - other.in_) + this->offset_ - other.offset_;
+  }
   GPUSIM_INLINE transform_iterator operator-(std::ptrdiff_t i) const { return *this + -i; }
   GPUSIM_INLINE bool operator==(const transform_iterator& other) const { return *this - other == 0; }
   GPUSIM_INLINE bool operator!=(const transform_iterator& other) const { return *this - other != 0; }
@@ -717,11 +738,13 @@ struct transform_iterator
   F f_;
 };
 template <class In, class Indices>
-struct permutation_iterator
-    : GpusimIterator<permutation_iterator<In, Indices>, std::decay_t<decltype(*details::raw(std::declval<In>()))>,
-                     decltype(*details::raw(std::declval<In>()))> {
+struct permutation_iterator : GpusimIterator<permutation_iterator<In, Indices>,
+                                             std::decay_t<decltype(*details::raw(std::declval<In>()))>,
+                                             decltype(*details::raw(std::declval<In>()))> {
   GPUSIM_INLINE permutation_iterator(In in, Indices indices) : in_(in), indices_(indices) {}
-  GPUSIM_INLINE decltype(auto) gpusim_at(std::ptrdiff_t i) const { return details::raw(in_)[std::ptrdiff_t(details::raw(indices_)[i])]; }
+  GPUSIM_INLINE decltype(auto) gpusim_at(std::ptrdiff_t i) const {
+    return details::raw(in_)[std::ptrdiff_t(details::raw(indices_)[i])];
+  }
   GPUSIM_INLINE std::ptrdiff_t operator-(const permutation_iterator& other) const {
     return (indices_ - other.indices_) + this->offset_ - other.offset_;
   }
@@ -737,11 +760,14 @@ template <class Tuple>
 struct zip_iterator;
 template <class... Its>
 struct zip_iterator<tuple<Its...>>
-    : GpusimIterator<zip_iterator<tuple<Its...>>, tuple<std::decay_t<decltype(*details::raw(std::declval<Its>()))>...>,
+    : GpusimIterator<zip_iterator<tuple<Its...>>,
+                     tuple<std::decay_t<decltype(*details::raw(std::declval<Its>()))>...>,
                      tuple<decltype(*details::raw(std::declval<Its>()))...>> {
   using Reference = tuple<decltype(*details::raw(std::declval<Its>()))...>;
   GPUSIM_INLINE zip_iterator(const tuple<Its...>& its) : its_(its) {}
-  GPUSIM_INLINE Reference gpusim_at(std::ptrdiff_t i) const { return at(i, std::index_sequence_for<Its...>()); }
+  GPUSIM_INLINE Reference gpusim_at(std::ptrdiff_t i) const {
+    return at(i, std::index_sequence_for<Its...>());
+  }
   auto gpusim_raw() const {
     zip_iterator<tuple<details::Raw<Its>...>> result(as_raw(std::index_sequence_for<Its...>()));
     result.offset_ = this->offset_;
@@ -769,7 +795,8 @@ struct zip_iterator<tuple<Its...>>
     return tuple<details::Raw<Its>...>(details::raw(get<k>(its_))...);
   }
   template <std::size_t... k>
-  void count(const details::Routine& routine, std::ptrdiff_t n, bool writes, std::index_sequence<k...>) const {
+  void count(const details::Routine& routine, std::ptrdiff_t n, bool writes,
+             std::index_sequence<k...>) const {
     (routine.count(details::raw(get<k>(its_)) + this->offset_, n, writes, 0), ...);
   }
 };

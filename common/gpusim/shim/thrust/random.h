@@ -68,7 +68,8 @@ class uniform_int_distribution {
 template <class T = double>
 class normal_distribution {
  public:
-  GPUSIM_INLINE explicit normal_distribution(T mean = 0, T deviation = 1) : mean_(mean), deviation_(deviation) {}
+  GPUSIM_INLINE explicit normal_distribution(T mean = 0, T deviation = 1)
+      : mean_(mean), deviation_(deviation) {}
   template <class Engine>
   GPUSIM_INLINE T operator()(Engine& engine) const {
     const uniform_real_distribution<T> uniform(0, 1);
