@@ -57,7 +57,7 @@ TEST(Waiting, AFlagWithoutAFenceReleasesNothing) {
   std::vector<int> out;
   const gpusim::Report report = run_hand_over(hand_over<false>, 0, out);
   std::vector<std::vector<int>> lines;
-  for (const Told& defect : told(report)) lines.push_back(defect.lines);
+  for (const Told& defect : told(report)) lines.emplace_back(defect.lines.begin(), defect.lines.begin() + 2);
   const std::vector<int> data{line_of("gives"), line_of("takes")};
   EXPECT_NE(std::find(lines.begin(), lines.end(), data), lines.end()) << gpusim::format_defects(report);
 }
@@ -202,7 +202,8 @@ TEST(Waiting, VolatileDataNeedsALockAsWell) {
   const auto locks = Buffer<int>::zeros("locks", kBlocks), sum = Buffer<int>::zeros("sum", 1);
   const gpusim::Report report = run({kBlocks, 32}, add_under_own_lock, locks.get(), sum.get());
   ASSERT_EQ(report.defects.size(), 1u) << gpusim::format_defects(report);
-  EXPECT_EQ(told(report)[0].lines, (std::vector<int>{line_of("sums"), line_of("sums")}));
+  const std::vector<int> lines = told(report)[0].lines;  // the third one is that of a fence
+  EXPECT_EQ(std::vector<int>(lines.begin(), lines.begin() + 2), std::vector<int>(2, line_of("sums")));
 }
 
 /// The threads of a block take a lock in turn: none of them waits in vain, and their accesses are ordered.

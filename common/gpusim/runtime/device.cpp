@@ -442,14 +442,14 @@ void note_lock(const T* word, T before, T after) {
 template <class T>
 T update(T* address, T operand, T (*op)(T, T), const void* pc, bool acq_rel = false) {
   current_runner->access<AccessKind::kAtomic, sizeof(T)>(address, pc);
-  T old;
+  T old, after;
   bool changes = false;
   const auto carry_out = [&] {
     old = __atomic_load_n(address, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(address, &old, op(old, operand), true, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED)) {
-    }
-    changes = op(old, operand) != old;
+    do {
+      after = op(old, operand);
+    } while (!__atomic_compare_exchange_n(address, &old, after, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    changes = after != old;
     return changes;
   };
   if (acq_rel || current_runner->releases()) [[unlikely]] {
@@ -460,9 +460,11 @@ T update(T* address, T operand, T (*op)(T, T), const void* pc, bool acq_rel = fa
   }
   if (changes) {
     current_runner->note_change();
-    const bool is_exchange =
-        op(0, operand) == operand && op(T(~T(0)), operand) == operand && operand != T(~T(0));
-    if (is_exchange) note_lock(address, old, operand);
+    const auto is_exchange = [&] {
+      const OutsideKernel outside;  // op has hooks
+      return op(T(1), operand) == operand && op(T(~T(0)), operand) == operand;
+    };
+    if (after == operand && (old == 0 || after == 0) && is_exchange()) note_lock(address, old, operand);
   }
   return old;
 }
