@@ -96,7 +96,7 @@ struct Consumer {
   template <class Pairs>
   __device__ __forceinline__ void store(const TensorMaps& maps, QueryTile tile, const Pairs& pairs) {
     const int lane = threadIdx.x % 32, first_query = tile.first_query + warp_row;
-    ptx::barrier_sync(8 + index, 128);  // no warp multiplies Q any more: a wait speaks only for its own
+    ptx::barrier_sync(8 + index, 128);  // the wait before covers only the products of the calling warp
     if (first_query < 0) return;  // a warpgroup without queries: TMA refuses boxes that lie before the tensor
 #pragma unroll
     for (int row = 0; row < 2; ++row) {

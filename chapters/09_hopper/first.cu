@@ -1,8 +1,7 @@
 /// @file
-/// A whole Hopper program: S = Q K^T for one query tile per head. A warp copies, a warpgroup multiplies, and
-/// the host checks every score.
+/// A whole Hopper program: S = Q K^T for one query tile per head.
+/// A warp copies, a warpgroup multiplies, and the host checks every score.
 #include <cstdio>
-#include <exception>
 #include <vector>
 
 #include "device/launch.cuh"
@@ -14,7 +13,8 @@ namespace fa::ch09 {
 using T = __nv_bfloat16;
 constexpr int kHeads = 2, kQueries = 64, kKeys = 320, kDim = 64;
 constexpr int kTile = 64, kTiles = kKeys / kTile;  // keys per tile, tiles per head
-constexpr int kStages = 2, kThreads = 160;         // tiles of K in shared memory; four warps and one
+constexpr int kStages = 2;                         // tiles of K in shared memory
+constexpr int kThreads = 128 + 32;                 // a warpgroup multiplies, a warp copies
 
 struct __align__(1024) Shared {
   T q[kQueries * kDim], k[kStages][kTile * kDim];
@@ -23,8 +23,9 @@ struct __align__(1024) Shared {
 
 /// A tensor [heads, rows, kDim] in boxes of 64 rows, swizzled over 128 bytes.
 CUtensorMap map_of(T* tensor, int rows) {
-  const cuuint64_t lengths[] = {kDim, cuuint64_t(rows), kHeads};             // from the innermost dimension
-  const cuuint64_t strides[] = {kDim * sizeof(T), rows * kDim * sizeof(T)};  // bytes; not of the innermost
+  // From the innermost dimension, whose stride is that of an element and is not given.
+  const cuuint64_t lengths[] = {kDim, cuuint64_t(rows), kHeads};
+  const cuuint64_t strides[] = {kDim * sizeof(T), rows * kDim * sizeof(T)};
   const cuuint32_t box[] = {kDim, 64, 1}, steps[] = {1, 1, 1};
   CUtensorMap map;
   const auto encode = [&](auto encoder) {  // the driver's cuTensorMapEncodeTiled
@@ -36,7 +37,7 @@ CUtensorMap map_of(T* tensor, int rows) {
   return map;
 }
 
-/// scores[head, query, key] = q . k      grid  kHeads      block  128 threads multiply, then 32 copy
+/// scores[head, query, key] = q . k      grid  kHeads      block  kThreads
 __global__ void __launch_bounds__(kThreads)
     scores_of_heads(const __grid_constant__ CUtensorMap q_map, const __grid_constant__ CUtensorMap k_map,
                     float* scores) {
@@ -58,7 +59,8 @@ __global__ void __launch_bounds__(kThreads)
     ptx::tma_load(s.q, &q_map, &s.q_full, 0, 0, head);
     for (int tile = 0; tile < kTiles; ++tile) {
       const int stage = tile % kStages, round = tile / kStages;
-      if (round > 0) ptx::mbarrier_wait(&s.empty[stage], (round - 1) % 2);  // the tile before has been read
+      // The tile that was here before has been read.
+      if (round > 0) ptx::mbarrier_wait(&s.empty[stage], (round - 1) % 2);
       ptx::mbarrier_arrive_expect_tx(&s.full[stage], sizeof s.k[stage]);
       ptx::tma_load(s.k[stage], &k_map, &s.full[stage], 0, tile * kTile, head);
     }
@@ -110,7 +112,8 @@ int run() {
   launch(scores_of_heads, kHeads, kThreads, 0, nullptr, map_of(to_device(q), kQueries),
          map_of(to_device(k), kKeys), gScores);
   const size_t bytes = sizeof(float) * scores.size();
-  FA_CUDA_CHECK(cudaMemcpy(scores.data(), gScores, bytes, cudaMemcpyDeviceToHost));  // waits for the kernel
+  // This copy waits for the kernel.
+  FA_CUDA_CHECK(cudaMemcpy(scores.data(), gScores, bytes, cudaMemcpyDeviceToHost));
 
   int right = 0;
   for (int i = 0; i < int(scores.size()); ++i) {
@@ -125,11 +128,4 @@ int run() {
 
 }  // namespace fa::ch09
 
-int main() {
-  try {
-    return fa::ch09::run();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "first_hopper: %s\n", error.what());
-    return 2;
-  }
-}
+int main() { return fa::ch09::run(); }

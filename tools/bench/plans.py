@@ -138,7 +138,7 @@ PLANS = {
     ),
     "hopper_ladder": Plan(
         constant_tokens(64, HOPPER_LENGTHS) + constant_tokens(128, HOPPER_LENGTHS),
-        [("07_multi_stage", ["final"]), ("09_hopper", None)],
+        [("07_multi_stage", ["two_rows_of_mma", "final"]), ("09_hopper", None)],
         ["flash (FA2)", "cuDNN"],
     ),
     "backward_fp32": Plan(

@@ -136,13 +136,13 @@ def element_of(warp: int, lane: int, i: int) -> tuple[int, int]:
 def accumulator() -> str:
     """D of a warpgroup: which warp holds which rows, and which lane which elements of a warp's rows."""
     svg, left, top, cell, high = Svg(), 62, 52, 26, 17
-    svg.text(0, 12, "D of a warpgroup: 64 x N", 12, bold=True)
+    svg.text(0, 12, "D of a warpgroup: 64 x W", 12, bold=True)
     svg.text(0, 29, "each warp holds 16 rows", 11)
     tall = 16 * high / WARPS_OF_GROUP
     for warp in range(WARPS_OF_GROUP):
         y = top + warp * tall
-        svg.box(left, y, 120, tall, WARPS[warp], 0.25)
-        svg.text(left + 60, y + tall / 2 + 4, f"warp {warp}", 11, "middle")
+        svg.box(left, y, 120, tall, WARPS[warp], 0.85)
+        svg.text(left + 60, y + tall / 2 + 4, f"warp {warp}", 11, "middle", colour=ON_COLOUR)
         first, _ = element_of(warp, 0, 0)
         svg.text(left - 6, y + 14, f"row {first}", 10, "end")
     right = left + 120 + 70
@@ -448,15 +448,21 @@ TIMELINE_ROW = 20  # the height of a row of jobs
 
 
 def draw_jobs(
-    svg: Svg, jobs: list[Job], left: float, y: float, unit: float, look: Callable[[Job], tuple[str, float]]
+    svg: Svg,
+    jobs: list[Job],
+    left: float,
+    y: float,
+    unit: float,
+    look: Callable[[Job], tuple[str, float]],
+    least: float = 8,
 ) -> None:
-    """A row with a named box for each job; `look` gives its colour and shade."""
+    """A row with a named box for each job; `look` gives its colour and shade. @param least  size of names"""
     for job in jobs:
         x, width = left + job.begin * unit, (job.end - job.begin) * unit
         svg.box(x, y, width, TIMELINE_ROW - 3, *look(job))
         words = job.name if width > 30 else job.name.replace(" ", "")
         if width > 11:
-            size = 8 if width < 24 else 9.5
+            size = least if width < 24 else max(least, 9.5)
             svg.text(x + width / 2, y + 12.5, words, size, "middle")
 
 
@@ -479,7 +485,7 @@ def timeline() -> str:
         return PRODUCT, 0.14 if job.name.startswith("PV") else 0.4
 
     played = schedules(tiles)
-    unit = 560 / max(job.end for jobs in played.values() for job in jobs)
+    unit = 640 / max(job.end for jobs in played.values() for job in jobs)
     svg, y = Svg(), 0
     for name, jobs in played.items():
         total = max(job.end for job in jobs)
@@ -493,7 +499,7 @@ def timeline() -> str:
                 words = f"consumer {consumer}" if kind == "products" else "softmax"
                 svg.text(left - 8, y + 14, words, 11, "end")
                 own = [job for job in jobs if (job.consumer, job.unit) == (consumer, kind)]
-                draw_jobs(svg, own, left, y, unit, look)
+                draw_jobs(svg, own, left, y, unit, look, least=10)
                 y += TIMELINE_ROW
             y += 3
         draw_tensor_cores(svg, jobs, left, y, unit)
@@ -505,7 +511,7 @@ def timeline() -> str:
     ):
         svg.box(x, y - 9, 10, 10, colour, shade)
         svg.text(x + 16, y, words, 11)
-    svg.width = max(svg.width, left + 570)
+    svg.width = max(svg.width, left + 650)
     return svg.render("Products and softmax of two consumers over time")
 
 
