@@ -31,6 +31,7 @@
 #include "device/hopper.cuh"
 #include "device/tile.cuh"
 #include "hopper_masks.cuh"
+#include "hopper_sinks.cuh"
 #include "mask_mod.cuh"
 #include "mods.cuh"
 #include "sinks.cuh"
