@@ -187,7 +187,8 @@ TEST_F(Cublas, RefusesWhatItDoesNotCompute) {
   EXPECT_EQ(status([](Gemm&) {}), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(status([](Gemm& g) { g.beta = 1; }), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(status([](Gemm& g) { g.transa = CUBLAS_OP_C; }), CUBLAS_STATUS_SUCCESS);
-  EXPECT_EQ(status([](Gemm& g) { g.stride_a = 0; }), CUBLAS_STATUS_SUCCESS) << "one matrix for the whole batch";
+  EXPECT_EQ(status([](Gemm& g) { g.stride_a = 0; }), CUBLAS_STATUS_SUCCESS)
+      << "one matrix for the whole batch";
   EXPECT_EQ(status([](Gemm& g) { g.stride_c = 15; }), CUBLAS_STATUS_NOT_SUPPORTED);
   EXPECT_EQ(status([](Gemm& g) { g.lda = 3; }), CUBLAS_STATUS_INVALID_VALUE);
   EXPECT_EQ(status([](Gemm& g) { g.ldc = 3; }), CUBLAS_STATUS_INVALID_VALUE);

@@ -107,7 +107,8 @@ class Programs(unittest.TestCase):
         kernels = """
         template <class T> __global__ void add(T* x, T by = 1) { x[threadIdx.x] += by; }
         template <> __global__ void add<int>(int* x, int by) { x[threadIdx.x] += 10 * by; }
-        template <int N, typename T, typename = void> __global__ void add_n(T* x, const int) { x[threadIdx.x] += N; }
+        template <int N, typename T, typename = void>
+        __global__ void add_n(T* x, const int) { x[threadIdx.x] += N; }
         template <class... Ts> __global__ void add_all(int* x, Ts... ts) { x[threadIdx.x] += (ts + ... + 0); }
         __global__ void over(int* x) { x[threadIdx.x] += 1000; }
         __global__ void over(float*) {}
@@ -191,7 +192,8 @@ class Programs(unittest.TestCase):
         self.assertEqual(self.launched(kernels, launch), "64 62 60")
 
     def test_one_byte_more_than_the_launch_has_is_reported(self) -> None:
-        source = "__global__ void k() { extern __shared__ int s[]; s[threadIdx.x] = 1; }\nint main() { k<<<1, 32, 124>>>(); }"
+        kernel = "__global__ void k() { extern __shared__ int s[]; s[threadIdx.x] = 1; }"
+        source = f"{kernel}\nint main() {{ k<<<1, 32, 124>>>(); }}"
         done = self.sim(source)
         self.assertEqual(done.returncode, 1)
         self.assertIn(
@@ -260,7 +262,10 @@ class Programs(unittest.TestCase):
             "-O3 -g -G -lineinfo -arch sm_86 -gencode arch=compute_80,code=sm_80 -Xcompiler -Wall -Xptxas -v"
         )
         options += " --use_fast_math -rdc=true -lcudart -lm -o program -Ifolder -D SIX=6 -w --extended-lambda"
-        source = '#include "number.h"\nint main(int n, char** words) { printf("%d%d%s", NUMBER, SIX, words[n - 1]); }'
+        source = (
+            '#include "number.h"\n'
+            'int main(int n, char** words) { printf("%d%d%s", NUMBER, SIX, words[n - 1]); }'
+        )
         self.assertEqual(self.runs(source, *options.split(), "--", "x", "last"), "46last")
 
     def test_several_sources(self) -> None:
@@ -328,7 +333,10 @@ class Programs(unittest.TestCase):
         self.assertNotIn("abi:", error)
 
     def test_functions_of_the_host(self) -> None:
-        source = "#include <algorithm>\n__global__ void k(int* x) { x[0] = std::max(x[0], 1); }\nint main() { k<<<1, 1>>>(0); }"
+        source = (
+            "#include <algorithm>\n__global__ void k(int* x) { x[0] = std::max(x[0], 1); }\n"
+            "int main() { k<<<1, 1>>>(0); }"
+        )
         self.assertIn("program.cu:2: error: a kernel cannot call std::max()", self.refused(source))
         self.sim(source, "--expt-relaxed-constexpr")
         self.assertNotIn("cannot call", self.sim(source, "--expt-relaxed-constexpr").stderr)

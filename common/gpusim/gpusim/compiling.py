@@ -79,7 +79,7 @@ def own_options(request: Request) -> list[str]:
 
 
 def uses_texture_references(source: Path) -> bool:
-    """Whether a source, or a file beside it that it includes, has texture references, which CUDA 12 removed."""
+    """Whether a source, or a file beside it, has texture references, which CUDA 12 has removed."""
     text = source.read_text(encoding="utf-8", errors="replace")
     beside = [source.parent / name for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', text, re.MULTILINE)]
     texts = [text, *(p.read_text(encoding="utf-8", errors="replace") for p in beside if p.is_file())]
@@ -136,7 +136,9 @@ def without_hooks(options: list[str]) -> list[str]:
 
 
 def run_quietly(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
+    )
 
 
 def build(request: Request, tools: Toolchain, cache: Path) -> Built:

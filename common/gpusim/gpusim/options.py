@@ -21,8 +21,8 @@ program's own.
   --kernel NAME, --block X,Y,Z   which one; default: the first
   --help             this text
 
-nvcc's options are accepted. -I, -D, -U, -include, -std, -arch, -l and --expt-relaxed-constexpr mean what they mean
-there; those that choose how nvcc optimises or links are ignored."""
+nvcc's options are accepted. -I, -D, -U, -include, -std, -arch, -l and --expt-relaxed-constexpr mean what they
+mean there; those that choose how nvcc optimises or links are ignored."""
 
 # nvcc's options with a value, by their short and long names. None: ignored.
 WITH_VALUE = {

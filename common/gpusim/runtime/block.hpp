@@ -365,18 +365,18 @@ class BlockRunner {
     void (*resolve)(void* const*) = nullptr;
     // kBlockSync; kMbarrier: the parity; kNamedBarrier: the number
     int value = 0;
-    std::uintptr_t barrier = 0;  ///< kMbarrier
-    int party = 0;               ///< kNamedBarrier: the threads that have to come
-    bool arrived = false;        ///< kMbarrier, kNamedBarrier: the scheduler has seen this thread there
-    bool of_cluster = false;     ///< kMbarrier: the scope of the wait
-    bool only_tests = false;     ///< kMbarrier: it goes on even if the phase is not complete
-    bool tries = false;          ///< kMbarrier: it goes on if no thread can do anything else
-    bool passed = false;         ///< kMbarrier: the phase was complete
-    std::uintptr_t volatile_read = 0;    ///< of global memory, the latest
+    std::uintptr_t barrier = 0;        ///< kMbarrier
+    int party = 0;                     ///< kNamedBarrier: the threads that have to come
+    bool arrived = false;              ///< kMbarrier, kNamedBarrier: the scheduler has seen this thread there
+    bool of_cluster = false;           ///< kMbarrier: the scope of the wait
+    bool only_tests = false;           ///< kMbarrier: it goes on even if the phase is not complete
+    bool tries = false;                ///< kMbarrier: it goes on if no thread can do anything else
+    bool passed = false;               ///< kMbarrier: the phase was complete
+    std::uintptr_t volatile_read = 0;  ///< of global memory, the latest
     std::uint64_t volatile_read_at = 0;  ///< in this basic block and iteration
-    std::vector<std::uintptr_t> locks;  ///< that it has taken since the last __syncthreads()
-    int reads_outside = 0;              ///< that it has made: what it does with their values is not reported
-    std::uint32_t fence_epoch = 0;      ///< in which it has executed its latest __threadfence()
+    std::vector<std::uintptr_t> locks;   ///< that it has taken since the last __syncthreads()
+    int reads_outside = 0;               ///< that it has made: what it does with their values is not reported
+    std::uint32_t fence_epoch = 0;       ///< in which it has executed its latest __threadfence()
     const void* fence_pc = nullptr;  ///< of its latest __threadfence(), as far as the log has been processed
     LoopTracker loops;
     // kDone: the latest access since the last synchronisation, whose return address is sync_pc

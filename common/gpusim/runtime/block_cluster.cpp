@@ -109,7 +109,9 @@ int BlockRunner::rank_of_shared(const void* address) const {
 
 void BlockRunner::sync_grid(const void* pc) {
   if (!launch_->cooperative)
-    refuse("a barrier of the grid in a launch that is not cooperative: it needs cudaLaunchCooperativeKernel()", pc);
+    refuse(
+        "a barrier of the grid in a launch that is not cooperative: it needs cudaLaunchCooperativeKernel()",
+        pc);
   Thread& t = *current_;
   t.state = State::kGridSync;
   t.sync_pc = pc;

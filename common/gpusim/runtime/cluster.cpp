@@ -93,7 +93,8 @@ void Cluster::run(std::uint64_t index, std::uint32_t number) {
       if (blocks_[rank]->trapped_) return give_up();
     }
     progress |= open_barrier();
-    for (std::size_t rank = 0; !progress && rank < blocks_.size(); ++rank) progress = blocks_[rank]->end_tries();
+    for (std::size_t rank = 0; !progress && rank < blocks_.size(); ++rank)
+      progress = blocks_[rank]->end_tries();
     if (!progress) {
       report_divergence();
       return give_up();

@@ -97,7 +97,7 @@ struct Example {
   std::uintptr_t fence =
       0;  ///< races over global memory: a __threadfence() that does not order the two, or 0
   bool of_operations = false;  ///< races: between operations of two streams, or two kernels of one
-  bool on_host = false;  ///< of these: the access is one of the host's code
+  bool on_host = false;        ///< of these: the access is one of the host's code
   std::string routine = {}, rival_routine = {};  ///< of the host, instead of a kernel
   // Races with an asynchronous copy; return addresses, or 0.
   bool waited =

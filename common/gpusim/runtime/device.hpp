@@ -161,7 +161,7 @@ struct Launch {
   Index cluster = {0, 0, 0};  ///< blocks in each direction; 0: the launch has no clusters
   const void* stream = nullptr;
   bool cooperative = false;  ///< all blocks are there at once: see ResidentGrid
-  bool overlaps = false;  ///< it may begin before the kernel before it in the stream has ended
+  bool overlaps = false;     ///< it may begin before the kernel before it in the stream has ended
   /// The blocks from this number on may not have ended when it begins; 0: all have.
   std::uint32_t unfinished_from = 0;
 };
