@@ -291,11 +291,9 @@ std::string DefectText::of(const FindingKey& key, Example example) const {
   const ThreadNumbers numbers{example.block_dim.at(std::uint64_t(example.thread)), example.block_dim,
                               example.parameters};
   const std::string element = names_.element(key.pc, example.shared, numbers);
-  if (const std::string symbol = '"' + std::string(kDynamicShared) + '"';
-      example.shared.variable == kDynamicShared) {
-    if (const std::size_t at = example.place.find(symbol); at != std::string::npos)
-      example.place.replace(at, symbol.size(), '"' + names_.dynamic_variable(key.pc) + '"');
-  }
+  const std::string symbol = '"' + std::string(kDynamicShared) + '"';
+  if (const std::size_t at = example.place.find(symbol); at != std::string::npos)
+    example.place.replace(at, symbol.size(), '"' + names_.dynamic_variable(key.pc) + '"');
   if (!element.empty()) example.place = element + " (" + example.place + ")";
   std::string extra;
   for (const auto* pieces : {&example.message, &example.reason}) {
