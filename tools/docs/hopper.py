@@ -141,7 +141,7 @@ def accumulator() -> str:
     tall = 16 * high / WARPS_OF_GROUP
     for warp in range(WARPS_OF_GROUP):
         y = top + warp * tall
-        svg.box(left, y, 120, tall, WARPS[warp], 0.85)
+        svg.box(left, y, 120, tall, WARPS[warp])
         svg.text(left + 60, y + tall / 2 + 4, f"warp {warp}", 11, "middle", colour=ON_COLOUR)
         first, _ = element_of(warp, 0, 0)
         svg.text(left - 6, y + 14, f"row {first}", 10, "end")
