@@ -689,7 +689,7 @@ def mask_variants(dense: dict, *files: dict) -> str:
         raise NoSuchMeasurement("has no time of chapter 07's final for [4,16,4096,128], causal")
     rows = []
     for name, before, changes, where in MASK_VARIANTS:
-        cells = ["not measured", "-", "-", "-"]
+        cells = ["not measured", "-", "-"]
         if where:
             of = dict(zip(("group", "mask", "pass"), where, strict=True)) | size
             data, row = next((f, r) for f in files for r in f["rows"] if of.items() <= r.items())
@@ -699,18 +699,10 @@ def mask_variants(dense: dict, *files: dict) -> str:
             mask = {"blocks": f"{where[1]} of blocks", "dropout": "none"}.get(where[0], where[1])
             of_problem = f"{mask}, {where[2]}, {data['device'].split()[1]}"
             ratio = ms[name] / ms[before]
-            cells = [of_problem, f"{ms[before]:.3f}", f"{ms[name]:.3f}", f"{ratio:.2f}"]
+            cells = [of_problem, f"{ms[before]:.3f}", f"{ms[name]:.3f} ({ratio:.2f})"]
         shown = before if " " in before else f"`{before}`"
         rows.append([f"`{name}`", shown, changes, *cells])
-    header = [
-        "variant",
-        "changes",
-        "what it does differently",
-        "mask, pass, GPU",
-        "before, ms",
-        "ms",
-        "ratio",
-    ]
+    header = ["variant", "changes", "what it does differently", "mask, pass, GPU", "before, ms", "ms (ratio)"]
     return table(header, rows, left=4)
 
 
