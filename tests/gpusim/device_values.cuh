@@ -14,31 +14,35 @@
 #include <cuda_runtime.h>
 #include <curand_kernel.h>
 
-#define GPUSIM_SIMD_VALUES(V, n)                                                                           \
-  V(__vabs##n(u))                                                                                          \
-  V(__vabsss##n(u))                                                                                        \
-  V(__vneg##n(u)) V(__vnegss##n(u)) V(__vadd##n(u, v)) V(__vaddss##n(u, v)) V(__vaddus##n(u, v))           \
-      V(__vsub##n(u, v)) V(__vsubss##n(u, v)) V(__vsubus##n(u, v)) V(__vavgs##n(u, v)) V(__vavgu##n(u, v)) \
-          V(__vhaddu##n(u, v)) V(__vabsdiffs##n(u, v)) V(__vabsdiffu##n(u, v)) V(__vmaxs##n(u, v))         \
-              V(__vmaxu##n(u, v)) V(__vmins##n(u, v)) V(__vminu##n(u, v)) V(__vsads##n(u, v))              \
-                  V(__vsadu##n(u, v)) V(__vcmpeq##n(u, v)) V(__vcmpne##n(u, v)) V(__vcmpges##n(u, v))      \
-                      V(__vcmpgeu##n(u, v)) V(__vcmpgts##n(u, v)) V(__vcmpgtu##n(u, v))                    \
-                          V(__vcmples##n(u, v)) V(__vcmpleu##n(u, v)) V(__vcmplts##n(u, v))                \
-                              V(__vcmpltu##n(u, v)) V(__vseteq##n(u, v)) V(__vsetgts##n(u, v))             \
-                                  V(__vsetltu##n(u, v))
+// Macros whose lines would be broken anew each time.
+// clang-format off
+#define GPUSIM_SIMD_VALUES(V, n)                                                                        \
+  V(__vabs##n(u))                                                                                       \
+  V(__vabsss##n(u))                                                                                     \
+  V(__vneg##n(u))                                                                                       \
+  V(__vnegss##n(u))                                                                                     \
+  V(__vadd##n(u, v)) V(__vaddss##n(u, v)) V(__vaddus##n(u, v)) V(__vsub##n(u, v)) V(__vsubss##n(u, v))  \
+      V(__vsubus##n(u, v)) V(__vavgs##n(u, v)) V(__vavgu##n(u, v)) V(__vhaddu##n(u, v))                 \
+          V(__vabsdiffs##n(u, v)) V(__vabsdiffu##n(u, v)) V(__vmaxs##n(u, v)) V(__vmaxu##n(u, v))       \
+              V(__vmins##n(u, v)) V(__vminu##n(u, v)) V(__vsads##n(u, v)) V(__vsadu##n(u, v))           \
+                  V(__vcmpeq##n(u, v)) V(__vcmpne##n(u, v)) V(__vcmpges##n(u, v)) V(__vcmpgeu##n(u, v)) \
+                      V(__vcmpgts##n(u, v)) V(__vcmpgtu##n(u, v)) V(__vcmples##n(u, v))                 \
+                          V(__vcmpleu##n(u, v)) V(__vcmplts##n(u, v)) V(__vcmpltu##n(u, v))             \
+                              V(__vseteq##n(u, v)) V(__vsetgts##n(u, v)) V(__vsetltu##n(u, v))
 
 #define GPUSIM_ROUNDED_VALUES(V, how)                                                                        \
   V(__fadd_##how(x, y))                                                                                      \
   V(__fsub_##how(x, y))                                                                                      \
-  V(__fmul_##how(x, y)) V(__fdiv_##how(x, y)) V(__fmaf_##how(x, y, z)) V(__frcp_##how(x)) V(                 \
-      __fsqrt_##how(x)) V(__dadd_##how(a, b)) V(__dsub_##how(a, b)) V(__dmul_##how(a, b))                    \
-      V(__ddiv_##how(a, b)) V(__fma_##how(a, b, c)) V(__drcp_##how(a)) V(__dsqrt_##how(a)) V(                \
-          __double2float_##how(a)) V(__int2float_##how(s)) V(__uint2float_##how(u)) V(__ll2float_##how(l))   \
-          V(__ull2float_##how(p)) V(__ll2double_##how(l)) V(__ull2double_##how(p)) V(__float2int_##how(x))   \
-              V(__float2uint_##how(x)) V(__float2ll_##how(x)) V(__float2ull_##how(x))                        \
-                  V(__double2int_##how(a)) V(__double2uint_##how(a)) V(__double2ll_##how(a))                 \
-                      V(__double2ull_##how(a)) V(__float2half_##how(x)) V(__int2half_##how(s))               \
-                          V(__uint2half_##how(u)) V(__short2half_##how(short(s)))                            \
+  V(__fmul_##how(x, y))                                                                                      \
+  V(__fdiv_##how(x, y))                                                                                      \
+  V(__fmaf_##how(x, y, z)) V(__frcp_##how(x)) V(__fsqrt_##how(x)) V(__dadd_##how(a, b)) V(__dsub_##how(      \
+      a, b)) V(__dmul_##how(a, b)) V(__ddiv_##how(a, b)) V(__fma_##how(a, b, c)) V(__drcp_##how(a))          \
+      V(__dsqrt_##how(a)) V(__double2float_##how(a)) V(__int2float_##how(s)) V(__uint2float_##how(u))        \
+          V(__ll2float_##how(l)) V(__ull2float_##how(p)) V(__ll2double_##how(l)) V(__ull2double_##how(p))    \
+              V(__float2int_##how(x)) V(__float2uint_##how(x)) V(__float2ll_##how(x))                        \
+                  V(__float2ull_##how(x)) V(__double2int_##how(a)) V(__double2uint_##how(a))                 \
+                      V(__double2ll_##how(a)) V(__double2ull_##how(a)) V(__float2half_##how(x))              \
+                          V(__int2half_##how(s)) V(__uint2half_##how(u)) V(__short2half_##how(short(s)))     \
                               V(__ushort2half_##how(Short(u))) V(__ll2half_##how(l)) V(__ull2half_##how(p))  \
                                   V(__half2int_##how(h)) V(__half2uint_##how(h)) V(__half2short_##how(h))    \
                                       V(__half2ushort_##how(h)) V(__half2ll_##how(h)) V(__half2ull_##how(h)) \
@@ -50,15 +54,17 @@
 #define GPUSIM_HALF_VALUES(V)                                                                                \
   V(__hadd(h, g))                                                                                            \
   V(__hsub(h, g))                                                                                            \
-  V(__hmul(h, g)) V(__hdiv(h, g)) V(__hfma(h, g, k)) V(__hneg(h)) V(__habs(h)) V(__hadd_sat(h, g)) V(        \
-      __hsub_sat(h, g)) V(__hmul_sat(h, g)) V(__hfma_sat(h, g, k)) V(__hfma_relu(h, g, k)) V(__heq(h, g))    \
-      V(__hne(h, g)) V(__hlt(h, g)) V(__hgeu(h, g)) V(__hneu(h, g)) V(__hmax(h, g)) V(__hmin(h, g))          \
-          V(__hmax_nan(h, g)) V(__hmin_nan(h, g)) V(__hisnan(h)) V(__hisinf(h)) V(hfloor(h)) V(hceil(h)) V(  \
-              htrunc(h)) V(hrint(h)) V(__half2char_rz(h)) V(__half2uchar_rz(h)) V(__hadd2(hh, gg))           \
-              V(__hmul2_sat(hh, gg)) V(__hfma2(hh, gg, kk)) V(                                               \
-                  __hfma2_relu(hh, gg, kk)) V(__hcmadd(hh, gg, kk)) V(__heq2(hh, gg)) V(__hltu2(hh, gg))     \
-                  V(__hgt2_mask(hh, gg)) V(__hneu2_mask(hh, gg)) V(__hble2(hh, gg)) V(__hbgeu2(hh, gg))      \
-                      V(__hmax2_nan(hh, gg)) V(__hadd(e, f)) V(__hmul(e, f)) V(__hfma(e, f, e))              \
+  V(__hmul(h, g))                                                                                            \
+  V(__hdiv(h, g))                                                                                            \
+  V(__hfma(h, g, k)) V(__hneg(h)) V(__habs(h)) V(__hadd_sat(h, g)) V(__hsub_sat(h, g)) V(                    \
+      __hmul_sat(h, g)) V(__hfma_sat(h, g, k)) V(__hfma_relu(h, g, k)) V(__heq(h, g)) V(__hne(h, g))         \
+      V(__hlt(h, g)) V(__hgeu(h, g)) V(__hneu(h, g)) V(__hmax(h, g)) V(__hmin(h, g)) V(__hmax_nan(h, g)) V(  \
+          __hmin_nan(h, g)) V(__hisnan(h)) V(__hisinf(h)) V(hfloor(h)) V(hceil(h)) V(htrunc(h)) V(hrint(h))  \
+          V(__half2char_rz(h)) V(__half2uchar_rz(h)) V(__hadd2(hh, gg)) V(__hmul2_sat(hh, gg))               \
+              V(__hfma2(hh, gg, kk)) V(__hfma2_relu(hh, gg, kk)) V(__hcmadd(hh, gg, kk)) V(__heq2(hh, gg))   \
+                  V(__hltu2(hh, gg)) V(__hgt2_mask(hh, gg)) V(__hneu2_mask(hh, gg))                          \
+                      V(__hble2(hh, gg)) V(__hbgeu2(hh, gg)) V(__hmax2_nan(hh, gg)) V(__hadd(e, f)) V(       \
+                          __hmul(e, f)) V(__hfma(e, f, e))                                                   \
                           V(__hfma_sat(e, f, e)) V(__hmax(e, f)) V(__hmin_nan(e, f)) V(__hlt(e, f)) V(       \
                               __hneg(e)) V(hrint(e)) V(__nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E4M3))  \
                               V(__nv_cvt_float_to_fp8(x, __NV_NOSAT, __NV_E4M3))                             \
@@ -72,14 +78,15 @@
 #define GPUSIM_EXACT_VALUES(V)                                                                               \
   V(__popc(u))                                                                                               \
   V(__popcll(p))                                                                                             \
-  V(__clz(s)) V(__clzll(l)) V(__ffs(s)) V(__ffsll(l)) V(__brev(u)) V(__brevll(p))                            \
-      V(__fns(u, v & 31, int(w & 7) - 3)) V(__byte_perm(u, v, w)) V(__funnelshift_l(u, v, w)) V(             \
-          __funnelshift_r(u, v, w)) V(__funnelshift_lc(u, v, w)) V(__funnelshift_rc(u, v, w))                \
-          V(__funnelshift_lc(u, v, w & 63)) V(__mulhi(s, t)) V(__umulhi(u, v)) V(__mul64hi(l, m)) V(         \
-              __umul64hi(p, q)) V(__mul24(s, t)) V(__umul24(u, v)) V(__dp4a(s, t, r)) V(__dp4a(u, v, w))     \
-              V(__dp2a_lo(s, t, r)) V(__dp2a_hi(s, t, r)) V(__dp2a_lo(u, v, w)) V(__dp2a_hi(u, v, w)) V(     \
-                  __sad(s, t, u)) V(__usad(u, v, w)) V(__hadd(s, t)) V(__rhadd(s, t)) V(__uhadd(u, v))       \
-                  V(__urhadd(u, v)) V(__vimax3_s32(s, t, r)) V(__vimin3_u32(u, v, w)) V(                     \
+  V(__clz(s))                                                                                                \
+  V(__clzll(l))                                                                                              \
+  V(__ffs(s)) V(__ffsll(l)) V(__brev(u)) V(__brevll(p)) V(__fns(u, v & 31, int(w & 7) - 3)) V(__byte_perm(   \
+      u, v, w)) V(__funnelshift_l(u, v, w)) V(__funnelshift_r(u, v, w)) V(__funnelshift_lc(u, v, w))         \
+      V(__funnelshift_rc(u, v, w)) V(__funnelshift_lc(u, v, w & 63)) V(__mulhi(s, t)) V(__umulhi(u, v))      \
+          V(__mul64hi(l, m)) V(__umul64hi(p, q)) V(__mul24(s, t)) V(__umul24(u, v)) V(__dp4a(s, t, r))       \
+              V(__dp4a(u, v, w)) V(__dp2a_lo(s, t, r)) V(__dp2a_hi(s, t, r)) V(__dp2a_lo(u, v, w)) V(        \
+                  __dp2a_hi(u, v, w)) V(__sad(s, t, u)) V(__usad(u, v, w)) V(__hadd(s, t)) V(__rhadd(s, t))  \
+                  V(__uhadd(u, v)) V(__urhadd(u, v)) V(__vimax3_s32(s, t, r)) V(__vimin3_u32(u, v, w)) V(    \
                       __viaddmax_s32(s, t, r)) V(__viaddmin_u32(u, v, w)) V(__viaddmax_s32_relu(s, t, r))    \
                       V(__vimin3_s32_relu(s, t, r)) V(__vimax3_s16x2(u, v, w)) V(__vimin3_u16x2(u, v, w))    \
                           V(__viaddmax_s16x2(u, v, w)) V(__viaddmin_s16x2_relu(u, v, w))                     \
@@ -102,18 +109,20 @@
 #define GPUSIM_CLOSE_VALUES(V)                                                                               \
   V(__expf(x))                                                                                               \
   V(__logf(fabsf(x)))                                                                                        \
-  V(__fdividef(x, y)) V(rsqrtf(fabsf(x))) V(rsqrt(fabs(a))) V(__frsqrt_rn(fabsf(x))) V(rcbrtf(x)) V(cbrt(a)) \
-      V(sinpif(x)) V(cospi(a)) V(normcdff(x)) V(normcdf(a)) V(normcdfinvf(__saturatef(x)))                   \
-          V(erfinvf(__saturatef(x))) V(erfinv(fmin(fabs(a), 1.0))) V(erfcinvf(2.0f * __saturatef(x)))        \
-              V(erfcinv(fmin(fabs(a), 2.0))) V(erfcxf(x)) V(erfcx(a)) V(erff(x)) V(erfc(a)) V(j0f(x))        \
-                  V(j1(a)) V(y0f(fabsf(x))) V(cyl_bessel_i0f(x)) V(cyl_bessel_i1(a)) V(tgammaf(x))           \
-                      V(lgamma(a)) V(hypotf(x, y)) V(rhypot(a, b)) V(norm3df(x, y, z)) V(rnorm3d(a, b, c))   \
-                          V(norm4d(a, b, c, a)) V(rnorm4df(x, y, z, x)) V(exp10f(x)) V(exp2(a)) V(expm1f(x)) \
-                              V(log1p(fabs(a))) V(powf(fabsf(x), y)) V(tanhf(x)) V(sinhf(x)) V(atan2f(x, y)) \
-                                  V(asin(fmin(fabs(a), 1.0))) V(sinf(x)) V(curand_normal(&state))            \
-                                      V(curand_normal(&state)) V(curand_normal4(&state).z) V(hexp(h))        \
-                                          V(hlog2(h)) V(hsqrt(h)) V(hrsqrt(h)) V(hrcp(h)) V(hsin(h))         \
-                                              V(htanh(h)) V(hexp10(h)) V(hexp(e))
+  V(__fdividef(x, y))                                                                                        \
+  V(rsqrtf(fabsf(x)))                                                                                        \
+  V(rsqrt(fabs(a))) V(__frsqrt_rn(fabsf(x))) V(rcbrtf(x)) V(cbrt(a)) V(sinpif(x)) V(cospi(a)) V(normcdff(x)) \
+      V(normcdf(a)) V(normcdfinvf(__saturatef(x))) V(erfinvf(__saturatef(x))) V(erfinv(fmin(fabs(a), 1.0)))  \
+          V(erfcinvf(2.0f * __saturatef(x))) V(erfcinv(fmin(fabs(a), 2.0))) V(erfcxf(x)) V(erfcx(a))         \
+              V(erff(x)) V(erfc(a)) V(j0f(x)) V(j1(a)) V(y0f(fabsf(x))) V(cyl_bessel_i0f(x))                 \
+                  V(cyl_bessel_i1(a)) V(tgammaf(x)) V(lgamma(a)) V(hypotf(x, y)) V(rhypot(a, b))             \
+                      V(norm3df(x, y, z)) V(rnorm3d(a, b, c)) V(norm4d(a, b, c, a)) V(rnorm4df(x, y, z, x))  \
+                          V(exp10f(x)) V(exp2(a)) V(expm1f(x)) V(log1p(fabs(a))) V(powf(fabsf(x), y))        \
+                              V(tanhf(x)) V(sinhf(x)) V(atan2f(x, y)) V(asin(fmin(fabs(a), 1.0))) V(sinf(x)) \
+                                  V(curand_normal(&state)) V(curand_normal(&state))                          \
+                                      V(curand_normal4(&state).z) V(hexp(h)) V(hlog2(h)) V(hsqrt(h))         \
+                                          V(hrsqrt(h)) V(hrcp(h)) V(hsin(h)) V(htanh(h)) V(hexp10(h))        \
+                                              V(hexp(e))
 
 namespace gpusim_values {
 
@@ -208,3 +217,4 @@ constexpr const char* kCloseNames[] = {GPUSIM_CLOSE_VALUES(GPUSIM_NAME)};
 #undef GPUSIM_NAME
 
 }  // namespace gpusim_values
+// clang-format on

@@ -1,4 +1,4 @@
-"""CUDA programs as people write them compile and run unchanged, and what cannot be run is refused in a few words.
+"""CUDA programs as people write them run unchanged, and what cannot be run is refused in a few words.
 
 programs_test.py TOOLCHAIN
 

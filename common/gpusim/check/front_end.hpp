@@ -25,9 +25,9 @@ struct Rewritten {
 /// expanded CUDA's qualifiers to attributes, by which they are found.
 ///
 ///   kernel<<<grid, block>>>(x)             pushes the configuration and calls the kernel
-///   __global__ void kernel(int x) {..}     first asks whether it is called by the host, and launches itself if so: overloads,
-///                                          templates and default arguments are the compiler's business
-///   extern __shared__ float tile[];        gets the one symbol that the runtime library has for dynamic shared memory
+///   __global__ void kernel(int x) {..}     launches itself if the host calls it: overloads, templates and
+///                                          default arguments are the compiler's business
+///   extern __shared__ float tile[];        gets the one symbol that the runtime library has for such arrays
 ///   extern "C" __global__                  becomes C++: functions of C have no ABI tags
 ///   asm volatile("..." : ..);              becomes C++: see inline_ptx.hpp
 ///   [=] __device__ (int i) {..}            loses its attribute, which g++ does not accept there

@@ -23,6 +23,8 @@ def say(report: dict, request: options.Request) -> None:
         print("\nnothing was counted or checked at accesses to memory: --fast", file=out)
     if report["report"]:
         print(f"\n{report['report']}", end="", file=out)
+    elif report["kernels"] and not request.fast:
+        print("\nno defects", file=out)
     if line := tables.hint(report):
         print(f"\n{line}", file=out)
     out.flush()

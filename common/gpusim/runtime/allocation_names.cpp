@@ -234,6 +234,16 @@ std::string array_of(const std::string& place, const std::string& variable) {
   return "";
 }
 
+/// The first call from `from` on that allocates memory of the device.
+bool find_allocation(std::string_view text, WrittenCall& call, std::size_t from = 0) {
+  constexpr std::string_view kOfHost = "cudaMallocHost";
+  while (find_call(text, "cudaMalloc", false, call, from)) {
+    if (text.substr(call.begin, kOfHost.size()) != kOfHost) return true;
+    from = call.begin + 1;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<std::uintptr_t> callers() {
@@ -255,12 +265,10 @@ std::string allocation_name(const std::vector<Frame>& frames, std::size_t number
   if (frames.empty()) return "";
   WrittenCall call;
   const auto text_of = [&](std::size_t frame) { return source_around(frames[frame].place, 0, kLinesOfCall); };
-  if (!find_call(text_of(0), "cudaMalloc", false, call) &&
-      !find_call(text_of(0), "cudaHostAlloc", true, call))
-    return "";
-  const std::size_t end_of_line = text_of(0).find('\n');
-  for (WrittenCall next; number > 0 && find_call(text_of(0), "cudaMalloc", false, next, call.begin + 1);
-       --number) {
+  const std::string text = text_of(0);
+  if (!find_allocation(text, call) && !find_call(text, "cudaHostAlloc", true, call)) return "";
+  const std::size_t end_of_line = text.find('\n');
+  for (WrittenCall next; number > 0 && find_allocation(text, next, call.begin + 1); --number) {
     if (next.begin > end_of_line) break;
     call = next;
   }

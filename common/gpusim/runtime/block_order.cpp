@@ -52,8 +52,8 @@ void BlockRunner::set_arrivals() {
   if (!arrivals_.empty()) arena_.grid_order().set(User::make(number_, rank_ * kMaxThreads, 0), arrivals_);
 }
 
-// --- Locks that threads of a block take in turn. Accesses by threads that had the same lock are ordered, one way or the
-// other. The log does not say which of its locks a thread had when: it may have been any of them.
+// --- Locks that threads of a block take in turn. Accesses by threads that had the same lock are ordered, one
+// way or the other. The log does not say which of its locks a thread had when: it may have been any of them.
 
 void BlockRunner::note_lock(const void* word, bool takes) {
   const OutsideKernel outside;

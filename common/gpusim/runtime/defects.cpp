@@ -108,7 +108,8 @@ std::string describe_race_of_operations(const FindingKey& key, const Example& e,
            (e.rival_routine.empty() ? "kernel" : "copy") + ": no cudaDeviceSynchronize() between the two";
   }
   return first + side(key.access, key.pc, e.routine) + "\n    global memory, " + e.place +
-         (reason.empty() ? ": they are in two streams, and neither waits for an event of the other"
+         (reason.empty() ? ": they are in two streams, and the later one does not wait for an event recorded "
+                           "after the earlier one"
                          : ": " + reason);
 }
 

@@ -15,8 +15,8 @@ template <std::size_t kBytes>
 using Bits = std::conditional_t<kBytes == 2, std::uint16_t,
                                 std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>;
 
-/// *address = op(*address, operand), for any type of 2, 4 or 8 bytes. Op is a lambda without captures, which only C++20
-/// can construct by name.
+/// *address = op(*address, operand), for any type of 2, 4 or 8 bytes. Op is a lambda without captures, which
+/// only C++20 can construct by name.
 template <class T, class Op>
 GPUSIM_INLINE T atomic(T* address, T operand, Op) {
   using B = Bits<sizeof(T)>;
@@ -101,7 +101,7 @@ GPUSIM_CAS(unsigned short)
 #undef GPUSIM_CAS
 #undef GPUSIM_CAS_OF_SCOPE
 
-// ---- __nv_atomic: with a memory order and a scope. An order is the fences that it stands for ---------------
+// ---- __nv_atomic: with a memory order and a scope. An order is the fences that it stands for ----------
 
 #define __NV_ATOMIC_RELAXED 0
 #define __NV_ATOMIC_CONSUME 1

@@ -93,7 +93,7 @@ GPUSIM_SIMD(4, std::int8_t, std::uint8_t)
 #undef GPUSIM_SIMD_2
 #undef GPUSIM_SIMD_1
 
-// ---- dynamic programming: a sum, then a maximum or minimum, then possibly at least 0 ------------------------
+// ---- dynamic programming: a sum, then a maximum or minimum, then possibly at least 0 -------------------
 
 #define GPUSIM_DPX(suffix, T, is_larger)                                                                   \
   GPUSIM_INLINE T __vimax_##suffix(T a, T b) { return a is_larger b ? a : b; }                             \
