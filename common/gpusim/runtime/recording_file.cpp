@@ -181,7 +181,7 @@ class File {
   void add_section(const BlockRecord& block, std::size_t kept);
 
   std::unordered_map<std::uintptr_t, Calls> calls_;
-  std::unordered_map<std::uintptr_t, std::vector<std::string>> functions_;
+  FunctionsByAddress functions_;
   ArrayNames names_;
   std::map<std::uint32_t, std::uint32_t> site_numbers_, global_numbers_;
   Table sites_, patterns_;

@@ -219,9 +219,8 @@ std::unordered_map<std::uintptr_t, Calls> inlined_calls(const std::vector<std::u
   return places;
 }
 
-std::unordered_map<std::uintptr_t, std::vector<Frame>> frames_at(
-    const std::vector<std::uintptr_t>& return_addresses) {
-  std::unordered_map<std::uintptr_t, std::vector<Frame>> frames;
+FramesByAddress frames_at(const std::vector<std::uintptr_t>& return_addresses) {
+  FramesByAddress frames;
   for_each_frame(return_addresses,
                  [&](std::uintptr_t pc, const std::string& function, const std::string& at) {
                    Calls call;
@@ -231,9 +230,8 @@ std::unordered_map<std::uintptr_t, std::vector<Frame>> frames_at(
   return frames;
 }
 
-std::unordered_map<std::uintptr_t, std::vector<std::string>> functions_around(
-    const std::vector<std::uintptr_t>& return_addresses) {
-  std::unordered_map<std::uintptr_t, std::vector<std::string>> functions;
+FunctionsByAddress functions_around(const std::vector<std::uintptr_t>& return_addresses) {
+  FunctionsByAddress functions;
   for_each_frame(return_addresses, [&](std::uintptr_t pc, const std::string& function, const std::string&) {
     functions[pc].push_back(bare_name(function));
   });

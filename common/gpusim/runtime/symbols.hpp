@@ -26,14 +26,16 @@ struct Frame {
   std::string function;  ///< without namespace and template arguments
   std::string place;     ///< "/path/kernel.cu:48"
 };
-/// The frames of the program's own sources around return addresses, the innermost first.
-std::unordered_map<std::uintptr_t, std::vector<Frame>> frames_at(
-    const std::vector<std::uintptr_t>& return_addresses);
+/// Frames and functions by addresses, the innermost first.
+using FramesByAddress = std::unordered_map<std::uintptr_t, std::vector<Frame>>;
+using FunctionsByAddress = std::unordered_map<std::uintptr_t, std::vector<std::string>>;
+
+/// The frames of the program's own sources around return addresses.
+FramesByAddress frames_at(const std::vector<std::uintptr_t>& return_addresses);
 
 /// The functions around return addresses, without namespace and template arguments: the innermost inlined one
 /// first.
-std::unordered_map<std::uintptr_t, std::vector<std::string>> functions_around(
-    const std::vector<std::uintptr_t>& return_addresses);
+FunctionsByAddress functions_around(const std::vector<std::uintptr_t>& return_addresses);
 
 /// A place in words.
 struct SourceLine {
