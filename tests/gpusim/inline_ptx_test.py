@@ -24,7 +24,7 @@ def compile_and_run(text: str, toolchain: str) -> tuple[int, list[str]]:
         source.write_text(text, encoding="utf-8")
         env = {**os.environ, "GPUSIM_TOOLCHAIN": toolchain, "PYTHONPATH": str(ROOT / "common" / "gpusim")}
         done = subprocess.run(
-            [sys.executable, "-m", "gpusim", str(source)],
+            [sys.executable, "-m", "gpusim", "run", str(source)],
             check=False,
             env=env,
             cwd=folder,
