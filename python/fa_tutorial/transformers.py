@@ -6,9 +6,9 @@
     model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="fa_tutorial", dtype="bfloat16")
 
 Attention to batches with padding on any side runs without their padding, by attention_varlen(); after
-unpad(model), so does all of the model. A new token of each
-sequence runs by decode(), if the kernels of chapter 14 have the head_dim and the layer has no softcap, no
-sinks and no window that hides something.
+unpad(model), so do all layers, unless a cache has to be filled. A new token of each sequence runs by
+decode(), if the kernels of chapter 14 have the head_dim and the layer has no softcap, no sinks and no window
+that hides something.
 """
 
 from __future__ import annotations

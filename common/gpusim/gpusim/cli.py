@@ -91,6 +91,10 @@ def main(
             return 0 if request.help else 2
         if request.watch and watch is None:
             raise SimError("--watch: the page is made by ./learn sim, of the course that gpusim comes from")
+        if (request.kernel or request.block) and not request.watch:
+            raise SimError("--kernel and --block choose what --watch shows: add --watch")
+        if request.json and request.json != "-" and not Path(request.json).absolute().parent.is_dir():
+            raise SimError(f"--json {request.json}: there is no such folder")
         compiling.check_sources(request.sources)
         with tempfile.TemporaryDirectory(prefix="gpusim-") if cache is None else _kept(cache) as folder:
             return run_program(request, toolchain.load(tools), Path(folder), watch)
