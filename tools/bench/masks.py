@@ -1,7 +1,7 @@
 """Chapter 11 on a GPU: time against the share of blocks that exist, beside dense attention and PyTorch's
 FlexAttention.
 
-    python3 -m tools.bench.masks [--groups steps,blocks,masks,packed,dropout] [--head-dims 64,128]
+    python3 -m tools.bench.masks [--groups steps,blocks,masks,packed,dropout,scores] [--head-dims 64,128]
     [--rounds R] [--json FILE]
 
     steps    the variants that lead to "compressed"
@@ -11,6 +11,7 @@ FlexAttention.
              computes the
              padding too, the others are told the lengths
     dropout  without and with
+    scores   as they are, with a softcap, with ALiBi's slopes
 
 Each for head_dim 64 and 128, forward and backward, bf16. "dense" is chapter 07's final or chapter 08's
 mma_pipelined, without the mask unless it is causal; "dense (09, 10)" is chapter 09's final or chapter 10's.
@@ -59,6 +60,7 @@ WINDOW = 1024
 SHORTEST, LONGEST = 50, 4000
 SEQUENCES = 16  # packed or padded
 DROPOUT = 0.1
+SCORE_FUNCTIONS = {"softcap": "--softcap=30", "ALiBi": "--alibi"}
 LAUNCHES = 10
 HOPPER = "hopper"  # runs on compute capability 9.0 alone
 FLEX = "FlexAttention"
@@ -210,7 +212,21 @@ def _dropout(where: dict) -> list[Case]:
     return [Case("dropout", f"{DROPOUT:g}", dropout=DROPOUT, **both, **size, **where)]
 
 
-GROUPS = {"steps": _steps, "blocks": _blocks, "masks": _masks, "packed": _packed, "dropout": _dropout}
+def _scores(where: dict) -> list[Case]:
+    seq = 4096
+    size = {"batch": TOKENS // seq, "seq": seq, "tokens": TOKENS}
+    both = {"variants": ("compressed", "scores"), "beside": ()}
+    return [Case("scores", name, **both, **size, **where) for name in SCORE_FUNCTIONS]
+
+
+GROUPS = {
+    "steps": _steps,
+    "blocks": _blocks,
+    "masks": _masks,
+    "packed": _packed,
+    "dropout": _dropout,
+    "scores": _scores,
+}
 
 # --- ours: programs -------------------------------------------------------------------------------
 
@@ -237,6 +253,8 @@ def calls_of_programs(case: Case, folder: Path) -> dict:
     masked = case.size_options() + case.mask_options(folder)
     for variant in case.variants:
         words = [f"--dropout={case.dropout:g}"] if variant == "dropout" else []
+        if variant == "scores":
+            words = [SCORE_FUNCTIONS[case.name]]
         calls[variant] = partial(time_of_program, "11_masks", variant, masked + words)
     return calls
 

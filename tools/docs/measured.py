@@ -671,7 +671,7 @@ MASK_VARIANTS = (
     ("deterministic", "compressed", "adds to no gradient atomically", ("blocks", "0.125", "backward")),
     ("hopper", "compressed", "has the kernels of chapters 09 and 10", ("masks", "causal", "forward")),
     ("dropout", "compressed", "drops elements of P", ("dropout", "0.1", "forward")),
-    ("scores", "compressed", "changes scores: softcap, ALiBi", None),
+    ("scores", "compressed", "changes scores: softcap", ("scores", "softcap", "forward")),
 )
 
 
