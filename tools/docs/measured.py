@@ -170,21 +170,27 @@ def steps(data: dict, plan: str, head_dim: int, peer: str) -> str:
     return on_device(data, [corner, *shapes, "geometric mean"], rows)
 
 
-def gains(data: dict, plan: str, chapter: str, first: str) -> str:
+def gains(data: dict, plans: str, chapter: str, first: str, order: str | None = None) -> str:
     """The variants of a chapter, each beside the one before it, which it changes: TFLOP/s for each head
-    dimension of a plan, as geometric means of its problems, and what the variant gains.
+    dimension of one plan or several, as geometric means of their problems, and what the variant gains.
 
-    @param first  NN/variant: what the first variant changes; "-" where the plan has no timing of it
+    @param plans  with a + between them
+    @param first  NN/variant: what the first variant changes; "-" where the plans have no timing of it
+    @param order  the variants, with commas; None: as the plans have them
     """
     speeds: dict[tuple[str, int], list[float]] = {}
     own = []
     for timing in data["timings"]:
-        if timing.get("plan") == plan and timing["chapter"]:
+        if timing.get("plan") in plans.split("+") and timing["chapter"]:
             kernel = f"{timing['chapter'][:2]} `{timing['variant']}`"
             speeds.setdefault((kernel, timing["head_dim"]), []).append(timing["tflops"])
             own += [kernel] * (timing["chapter"] == chapter)
     if not own:
-        raise NoSuchMeasurement(f"it has no timings of {chapter} in the plan {plan}")
+        raise NoSuchMeasurement(f"it has no timings of {chapter} in the plan {plans}")
+    if order:
+        own = [f"{chapter[:2]} `{variant}`" for variant in order.split(",")]
+        if missing := set(own) - {kernel for kernel, _ in speeds}:
+            raise NoSuchMeasurement(f"it has no timings of {min(missing)} in the plan {plans}")
     mean = {place: statistics.geometric_mean(each) for place, each in speeds.items()}
     before = "{} `{}`".format(*first.split("/"))
     head_dims = sorted({head_dim for _, head_dim in mean})
