@@ -20,7 +20,7 @@ template <class Tile>
 __device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename Tile::T>& a, int first_query,
                                      int first_key) {
   const int lane = threadIdx.x % 32;
-  // EXERCISE 3: Query i sees the first a.visible_keys(i) keys. Set the other scores to -INFINITY. Keys are rows.
+  // EXERCISE 3: Query i sees the first a.visible_keys(i) keys. Set the other scores to -INFINITY. Which scores does this lane hold?
 #pragma unroll
   for (int n = 0; n < Tile::Br / 8; ++n) {
 #pragma unroll
@@ -33,7 +33,7 @@ __device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename 
   // END 3
 }
 
-/// Overwrites S with P = 2^(factor * s - log2_sum). @param log2_sum  of the query tile
+/// Overwrites S with P = 2^(factor * S - log2_sum). @param log2_sum  of the query tile
 template <class Tile>
 __device__ __forceinline__ void probabilities(Scores<Tile>& rS, const float* log2_sum, float factor) {
   const int lane = threadIdx.x % 32;

@@ -56,7 +56,7 @@ KIND and ARGUMENTS are one of
         tools/profile/softmax_results.py writes. If there is no such file yet, the block says so
     results: FILE tflops|ms PLAN [CHAPTER] [sustained]
     results: FILE steps PLAN HEAD_DIM PEER [sustained]
-    results: FILE gains PLAN CHAPTER NN/FIRST
+    results: FILE gains PLAN[+PLAN..] CHAPTER NN/FIRST
     results: FILE overall CHAPTER VARIANT PEER
     results: FILE errors PLAN
     results: FILE choices
@@ -710,7 +710,7 @@ RESULTS = {
             measured.sustained(data) if sustained else data, plan, int(head_dim), peer
         )
     ),
-    r"gains (\w+) (\w+) (\d\d/\w+)": measured.gains,
+    r"gains ([\w+]+) (\w+) (\d\d/\w+)": measured.gains,
     r"overall (\w+) (\w+) (.+)": measured.overall,
     r"errors (\w+)": measured.errors,
     r"choices": measured.choices,

@@ -174,12 +174,13 @@ def gains(data: dict, plan: str, chapter: str, first: str) -> str:
     """The variants of a chapter, each beside the one before it, which it changes: TFLOP/s for each head
     dimension of a plan, as geometric means of its problems, and what the variant gains.
 
+    @param plan   or several: PLAN+PLAN
     @param first  NN/variant: what the first variant changes; "-" where the plan has no timing of it
     """
     speeds: dict[tuple[str, int], list[float]] = {}
     own = []
     for timing in data["timings"]:
-        if timing.get("plan") == plan and timing["chapter"]:
+        if timing.get("plan") in plan.split("+") and timing["chapter"]:
             kernel = f"{timing['chapter'][:2]} `{timing['variant']}`"
             speeds.setdefault((kernel, timing["head_dim"]), []).append(timing["tflops"])
             own += [kernel] * (timing["chapter"] == chapter)
