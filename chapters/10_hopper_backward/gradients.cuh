@@ -71,9 +71,9 @@ __device__ __forceinline__ void pack_operand(Operand<Tile>& to, const Scores<Til
   }
 }
 
-/// Stores a register of a fragment of 8 rows and 8 columns, a pair of elements, into a tile: panels of kRows
+/// Stores a register of each lane: the pairs of 8 rows and 8 columns, into a tile. A tile is panels of kRows
 /// rows and 64 columns, swizzled as TMA does it.
-/// @param first_row  of the fragment, a multiple of 8    @param n  the fragment begins at column 8 * n
+/// @param first_row  of the 8, a multiple of 8    @param n  the 8 columns begin at column 8 * n
 template <int kRows, class T>
 __device__ __forceinline__ void store_pair(T* tile, int first_row, int n, std::uint32_t pair) {
   const int lane = threadIdx.x % 32;

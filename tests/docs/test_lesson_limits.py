@@ -23,7 +23,6 @@ build = ROOT / "build" / "sim"
 TOO_LONG = {
     "chapters/07_multi_stage/README.md": "written before the limit",
     "chapters/08_backward/README.md": "written before the limit",
-    "chapters/10_hopper_backward/README.md": "written before the limit",
 }
 NOT_MEASURED = {"11 scores": "no GPU has run it beside `compressed`"}
 
