@@ -467,8 +467,8 @@ def consumers() -> str:
         y += TIMELINE_ROW + 12
     for number, (colour, shade, words) in enumerate(
         (
-            (PRODUCT, 0.45, "a product of query tile n; 0: of zeros"),
-            (ARITHMETIC, 0.28, "P n, dS n; +n: dQ of tile n is added"),
+            (PRODUCT, 0.45, "a product of query tile t; 0: of zeros"),
+            (ARITHMETIC, 0.28, "P t, dS t; +t: dQ of tile t is added"),
             ("none", 1, "a wait for the other consumer's dS"),
         )
     ):
