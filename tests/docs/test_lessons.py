@@ -666,6 +666,10 @@ class Summaries(InATree):
         self.write("docs/results/gpu.json", json.dumps({"device": "H", "timings": timings}))
         self.assertIn("| 07 `final` | 1 | 4 | 4.00 |", self.fill("results: gpu.json gains p 09_y 07/final"))
         self.refuse("results: gpu.json gains q 09_y 07/final", "no timings of 09_y in the plan q")
+        more = [timing | {"plan": "q", "head_dim": 128} for timing in timings]
+        self.write("docs/results/gpu.json", json.dumps({"device": "H", "timings": timings + more}))
+        text = self.fill("results: gpu.json gains p+q 09_y 07/final")
+        self.assertIn("| 09 `two` | 09 `one` | 4 | 6 | 1.50 | 4 | 6 | 1.50 |", text)
 
     def test_variants_beside_those_that_they_change_in_another_order_and_from_two_plans(self):
         one = self.read_results()["timings"][0] | {

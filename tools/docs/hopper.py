@@ -34,12 +34,7 @@ def offset_of(row: int, col: int, rows: int) -> int:
 
 
 # Fields of the descriptor: name, first bit, bits. A test compares them with the kernel.
-FIELDS = (
-    ("address / 16", 0, 14),
-    ("leading / 16", 16, 14),
-    ("stride / 16", 32, 14),
-    ("swizzle", 62, 2),
-)
+FIELDS = (("address / 16", 0, 14), ("leading / 16", 16, 14), ("stride / 16", 32, 14), ("swizzle", 62, 2))
 
 
 def atom() -> str:
