@@ -20,7 +20,7 @@ MOST_WORDS = 6000
 build = ROOT / "build" / "sim"
 
 # Exceptions, each with its reason. The lists may only shrink: one that is no longer needed is an error.
-TOO_LONG = {"chapters/07_multi_stage/README.md": "written before the limit"}
+TOO_LONG: dict[str, str] = {}
 NOT_MEASURED = {"11 scores": "no GPU has run it beside `compressed`"}
 
 DIGIT = re.compile(r"\d")
