@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 ///   HBM     reads x three times, writes y once: 4 * rows * cols * 4 bytes
 ///
 /// In one step the 32 lanes of a warp read one column of 32 rows, at addresses that are cols * 4 bytes apart.
-/// For cols >= 8 each address is in a sector of its own: 32 sectors of 32 bytes move, and 128 bytes are used.
+/// For cols >= 8 each address is in a different sector: 32 sectors of 32 bytes move, and 128 bytes are used.
 ///
 /// @param x  [rows, cols] logits          @param y  [rows, cols] probabilities
 __global__ void __launch_bounds__(kBlockThreads)

@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 }
 
 /// Whether all of the columns col .. col + count - 1 are among the columns 0 .. end - 1. All code below that
-/// handles ragged edges asks this function.
+/// handles ragged edges calls this function.
 __device__ __forceinline__ bool inside(int col, int count, int end) { return col >= 0 && col + count <= end; }
 
 /// Whether these bytes of x will be read again. If not, the L2 may evict them before others. Where no bytes
@@ -116,7 +116,7 @@ __device__ __forceinline__ void store_float4(float* address, float4 x) {
 /// @param x  the row; x + col is a multiple of 16 bytes
 template <Read kRead = Read::kAgain>
 __device__ __forceinline__ float4 load_columns(const float* x, int col, int end) {
-  // EXERCISE 2: Of the four columns, load those that belong to the row, and read nothing else.
+  // EXERCISE 2: Load those of the four columns that belong to the row, and read nothing else.
   if (inside(col, 4, end)) return load_float4<kRead>(x + col);
   const auto value = [x, end](int c) { return inside(c, 1, end) ? x[c] : -INFINITY; };
   return {value(col), value(col + 1), value(col + 2), value(col + 3)};
@@ -148,7 +148,7 @@ __device__ __forceinline__ float4 probabilities(float4 x, float m, float inv_l) 
 }
 
 /// The pair (m, l) of the columns that one thread processes: four from `col` on, four from col + kStride on,
-/// and so on. Each of the four keeps a pair of its own until the end: four merges are in flight at a time,
+/// and so on. Each of the four has a separate pair until the end: four merges are in flight at a time,
 /// and none waits for another.
 template <int kStride>
 __device__ __forceinline__ MaxSum merge_columns(const float* x, int col, int cols) {

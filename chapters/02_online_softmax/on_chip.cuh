@@ -75,9 +75,9 @@ __device__ __forceinline__ MaxSum max_sum(const float4 (&rX)[kFloat4s]) {
 /// Softmax of a row that stays on the chip between the two passes.
 ///
 /// One change: pass 2 finds the row where pass 1 left it, the first columns in registers, the next ones in
-/// shared memory. Only the rest of a very long row is read a second time. Of 131072 columns an H100 keeps
-/// 90112. With one row on each of its 132 multiprocessors, the rest is 22 MB, which may still be in the L2 of
-/// 50 MB.
+/// shared memory. Only the rest of a very long row is read a second time. An H100 keeps 90112 of 131072
+/// columns. With one row on each of its 132 multiprocessors, the rest is 22 MB, which may still be in the L2
+/// of 50 MB.
 ///
 ///   grid    ceil(rows / Row::kRowsPerBlock)
 ///   block   Row::kBlockThreads

@@ -67,7 +67,7 @@ __device__ __forceinline__ HeadRows<T> rows_from(HeadRows<T> rows, int first) {
 }
 
 /// Under a causal mask the last tiles see the most keys. The first blocks take the last tiles of all heads,
-/// so that no long tile starts when the others are about to finish.
+/// so that no long tile starts when all other tiles are about to finish.
 template <class Tiles>
 __device__ __forceinline__ QueryTile tile_of_block(const Attention<float>& a) {
   const unsigned heads = a.batch * a.heads, tiles = gridDim.x / heads;
@@ -162,7 +162,7 @@ __device__ __forceinline__ void store_rows(const QueryTile& tile, int first_row,
   }
 }
 
-/// Sets m_new[r] to the maximum over all warps. They work on the same rows, each with keys of its own.
+/// Sets m_new[r] to the maximum over all warps. They work on the same rows, each with other keys.
 ///
 /// @param sM  [kWarps, Br]
 template <class Tile>

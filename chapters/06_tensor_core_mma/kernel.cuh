@@ -5,8 +5,8 @@
 /// __nv_bfloat16; LSE is [batch, heads, seq_q], fp32. Every kernel takes any lengths >= 1 and any kv_heads
 /// that divides heads. A row that sees no key has O = 0 and LSE = -inf.
 ///
-/// A key that only some rows of a tile see has the weight 0 in the others. If its value is NaN or infinite, 0
-/// times that is NaN.
+/// A key that only some rows of a tile see has the weight 0 in the other rows. If its value is NaN or
+/// infinite, 0 times that is NaN.
 ///
 /// tiles.cuh has the tile sizes and the copies from HBM, wmma.cuh has the portable kernel.
 #pragma once

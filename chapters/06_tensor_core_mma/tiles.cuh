@@ -48,7 +48,7 @@ struct TileCopy {
 
   uint4 chunks[kChunks];
 
-  /// Loads the first kRows rows of gTile. Only `rows` of them exist; zeros are stored for the others.
+  /// Loads the first kRows rows of gTile. Only `rows` of them exist; the rest become zeros.
   __device__ __forceinline__ void load(const T* gTile, int rows) {
     const int row = threadIdx.x * kChunk / Tile::kHeadDim;
     const T* g = gTile + threadIdx.x * kChunk;

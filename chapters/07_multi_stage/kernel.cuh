@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
   Accumulators<Tile> acc;
   for (int tile = 0; tile < tiles; ++tile) {
-    __syncthreads();  // nobody reads the previous tile
+    __syncthreads();  // every warp has finished with the previous tile
     load_kv(sK, block.gK, tile * Bc, block);
     load_kv(sV, block.gV, tile * Bc, block);
     cp_async_commit();
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
   load_q(sQ, block);
   cp_async_commit();
-  // EXERCISE 4: Start the copies of the first kStages - 1 tiles, each to a stage of its own and as a group of its own.
+  // EXERCISE 4: Start the copies of the first kStages - 1 tiles, each to a different stage and as a separate group.
   for (int n = 0; n < kStages - 1; ++n) {
     if (n < tiles) {
       load_kv(sK + n * Tile::kTile, block.gK, n * Bc, block);
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   for (int tile = 0; tile < tiles; ++tile) {
     // EXERCISE 5: Wait until this tile has landed for every warp, and wait for no other tile.
     cp_async_wait<kStages - 2>();
-    __syncthreads();  // the tile has landed; nobody reads the previous one, whose stage is free
+    __syncthreads();  // the tile has landed; every warp has left the previous one: its stage is free
     // END 5
     // EXERCISE 6: Start the copy of the tile kStages - 1 further on, to the stage that is free, as a group.
     if (tile + kStages - 1 < tiles) {
@@ -133,9 +133,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   store<Tile>(acc, block, sQ + block.warp_row * d, PlainPairs{a});
 }
 
-// --- split_kv: K and V in turns ------------------------------------------------------------------------
+// --- split_kv: K and V alternate -----------------------------------------------------------------------
 
-/// One stage, with K and V in groups of their own: each is in flight while the other is in use.
+/// One stage, with separate groups for K and V: each is in flight while the other is in use.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     split_kv_attention(Attention<typename Tile::T> a) {
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   Accumulators<Tile> acc;
   for (int tile = 0; tile < tiles; ++tile) {
     cp_async_wait<0>();
-    __syncthreads();  // K has landed; nobody reads the previous V
+    __syncthreads();  // K has landed; every warp has finished with the previous V
     load_kv(sV, block.gV, tile * Bc, block);
     cp_async_commit();  // in flight during Q K^T
     Scores<Tile> rS = {};
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     if (tile * Bc + Bc > block.seen_by_first) mask<Tile>(rS, a, first_query, tile * Bc);
     rescale<Tile>(acc, rS, block.factor);
     cp_async_wait<0>();
-    __syncthreads();  // V has landed; nobody reads K
+    __syncthreads();  // V has landed; every warp has finished with K
     if (tile + 1 < tiles) load_kv(sK, block.gK, (tile + 1) * Bc, block);
     cp_async_commit();  // in flight during the exponentials and P V
     multiply_pv<Tile>(acc, rS, sV, block.factor);
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
 // --- masked_first: key tiles from the last to the first -------------------------------------------------
 
-/// Two stages or more, and the keys backwards: tiles with hidden keys come first, in a loop of their own.
+/// Two stages or more, and the keys backwards: tiles with hidden keys come first, in a separate loop.
 /// Every row sees every key of the remaining tiles: the second loop has no mask. Both loops copy whole tiles
 /// only.
 ///
@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   // EXERCISE 8: Walk through the tiles, down to first_masked with a mask, and from there to tile 0 without.
   const auto wait_and_prefetch = [&] {
     cp_async_wait<kStages - 2>();
-    __syncthreads();  // the tile has landed; nobody reads the previous one, whose stage is free
+    __syncthreads();  // the tile has landed; every warp has left the previous one: its stage is free
     if (tile >= kStages - 1) {
       const int free = (stage + kStages - 1) % kStages * Tile::kTile;
       next_k.load(sK + free);

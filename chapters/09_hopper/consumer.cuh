@@ -71,7 +71,7 @@ struct Consumer {
     state = {};
   }
 
-  /// Lets a tile pass that all rows of this warpgroup are masked in.
+  /// Waits for a tile that is masked in all rows of this warpgroup, and releases it.
   __device__ __forceinline__ void skip_tile() {
     k.wait_full(s.k_ring);
     k.release(s.k_ring);

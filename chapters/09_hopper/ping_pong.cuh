@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_wait<0>(consumer.rS);
       consumer.reset();
       consumer.k.release(s.k_ring);
-      if (keys.hidden > 0) {  // these scores are of a tile that nobody here sees: let it and the others pass
+      if (keys.hidden > 0) {  // these scores are of a tile that no row here sees: release it and the others
         for (int n = 1; n < keys.hidden; ++n) {
           consumer.v.wait_full(s.v_ring);
           consumer.v.release(s.v_ring);
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       ptx::wgmma_fence();
       issue_pv<Tile>(consumer.rO, consumer.rP, consumer.v_tile());
       ptx::wgmma_commit();
-      // At the very end this multiplies keys by keys, and nobody uses the result: a branch here would make
+      // At the very end this multiplies keys by keys, and the result is not used: a branch here would make
       // the compiler wait for every product.
       issue_qk<Tile>(consumer.rS, more ? consumer.q_rows(next) : consumer.first_k,
                      more ? consumer.k_tile() : consumer.first_k, 128 * (more ? Tile::Br : Tile::Bc));

@@ -21,14 +21,14 @@ using Probabilities = std::uint32_t[Tile::Bc / 16][4];
 template <class Tile>
 using Output = float[Tile::kHeadDimV / 2];
 
-/// Describes where wgmma finds a matrix: in panels of rows of 128 bytes, swizzled as TMA does it. In units of
-/// 16 bytes, its fields are the address from bit 0, panel_bytes from bit 16, and from bit 32 the distance
-/// between groups of 8 rows. A 1 from bit 62 says that 128 bytes are swizzled.
+/// Describes where wgmma finds a matrix: in panels of rows of 128 bytes, swizzled as TMA does it. The fields
+/// are the start address from bit 0, the leading distance from bit 16 and the stride from bit 32, each in
+/// units of 16 bytes, and the swizzle from bit 62: 1 stands for 128 bytes.
 ///
 /// @param s  the first row, at a multiple of 1024 bytes
 /// @param panel_bytes  from a panel to the next; ignored if the products' inner dimension runs along the rows
 __device__ __forceinline__ std::uint64_t descriptor(const void* s, int panel_bytes) {
-  // EXERCISE 3: Put the fields together.
+  // EXERCISE 3: Decide which number each field holds, and put the fields together.
   return std::uint64_t(ptx::shared_address(s) / 16) | std::uint64_t(panel_bytes / 16) << 16 |
          std::uint64_t(8 * 128 / 16) << 32 | std::uint64_t(1) << 62;
   // END 3

@@ -26,7 +26,7 @@ struct QueryTile {
   int first_query;
 };
 
-/// A ring of kStages tiles: `full` says that a tile has landed, `empty` that nobody needs it any more.
+/// A ring of kStages tiles: `full` signals that a tile has landed, `empty` that no warp reads it.
 template <int kStages>
 struct RingBarriers {
   std::uint64_t full[kStages], empty[kStages];
@@ -61,7 +61,7 @@ struct Place {
   // EXERCISE 2: full_parity(), empty_parity(): return the parity of the phase that must be complete.
   /// Consumers wait for the phase of `full` in which the tile lands.
   __device__ __forceinline__ int full_parity() const { return parity; }
-  /// The producer waits for the phase of `empty` after which nobody needs the tile that was here before. A
+  /// The producer waits for the phase of `empty` after which no warp reads the tile that was here before. A
   /// new barrier behaves as if the phase before its first, with parity 1, were complete: the first round
   /// waits for nothing.
   __device__ __forceinline__ int empty_parity() const { return parity ^ 1; }
@@ -75,7 +75,7 @@ struct Place {
   __device__ __forceinline__ void wait_empty(RingBarriers<kStages>& ring) const {
     ptx::mbarrier_wait(&ring.empty[stage], empty_parity());
   }
-  /// Consumers: this warp needs the tile no longer.
+  /// Consumers: this warp no longer reads the tile.
   __device__ __forceinline__ void leave(RingBarriers<kStages>& ring) const {
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&ring.empty[stage]);
   }
@@ -86,12 +86,12 @@ struct Place {
   }
 };
 
-/// A place whose tile can be looked for ahead of time.
+/// A place whose barrier can be tested ahead of time.
 template <int kStages>
 struct LookingPlace : Place<kStages> {
   bool landed = false;  ///< look() has found the tile
 
-  /// Asks whether the tile has landed, without waiting. The answer comes while the warp computes something
+  /// Tests whether the tile has landed, without waiting. The result arrives while the warp computes something
   /// else.
   __device__ __forceinline__ void look(RingBarriers<kStages>& ring) {
     landed = ptx::mbarrier_test_wait(&ring.full[this->stage], this->full_parity());

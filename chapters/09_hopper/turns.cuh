@@ -1,5 +1,5 @@
 /// @file
-/// Whose turn it is to issue products.
+/// Which consumer may issue products.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,7 +8,7 @@
 
 namespace fa::ch09 {
 
-/// The right to issue products goes round among the consumers. While one has its turn, the others compute
+/// The consumers alternate in issuing products. While one has its turn, the others compute
 /// exponentials. Named barrier 1 + i is the turn of consumer i: its 128 threads wait there for the 128 of the
 /// one before.
 template <int kConsumers>
@@ -20,11 +20,11 @@ struct Turns {
   __device__ __forceinline__ void pass() const { ptx::barrier_arrive(1 + (index + 1) % kConsumers, 256); }
   // END 6
 
-  /// Consumer 0 begins. Everyone takes the same number of turns.
+  /// Consumer 0 begins. Every consumer takes the same number of turns.
   __device__ __forceinline__ void begin() const {
     if (index == kConsumers - 1) pass();
   }
-  /// The last turn passed on is that of consumer 0, who does not need it.
+  /// The last turn passed on is that of consumer 0, which does not use it.
   __device__ __forceinline__ void end() const {
     if (index == 0) take();
   }

@@ -118,12 +118,12 @@ struct Consumer {
     if (first || threadIdx.x % 32 != 0) return;
     ptx::mbarrier_arrive(&s.q_ring.empty[(place.stage + Tile::kStages - 1) % Tile::kStages]);
   }
-  /// From a complete S^T on: P^T, then dS^T, each as an operand. dP is in flight while P is computed, and dV
-  /// while dS is computed: dV is still in flight on return.
-  /// @param queries  the step's; hide_scores(*this, queries) sets those of rS to -inf that they do not see
+  /// From a complete S^T on: computes P^T and dS^T, each as an operand, and adds to dV. On return dV is still
+  /// in flight, alone.
+  /// @param queries  of the step; hide_scores(*this, queries) sets to -inf what they do not see of rS
   template <class Queries>
   __device__ __forceinline__ void p_and_ds(const Queries& queries) {
-    // EXERCISE 6: Issue dP, compute P, issue dV, compute dS. Wait for dP alone.
+    // EXERCISE 6: Issue dP and dV, and compute P and dS. Whenever this warpgroup computes, a product is to be in flight.
     hide_scores(*this, queries);
     place.wait_full(s.do_ring);
     ptx::wgmma_fence();

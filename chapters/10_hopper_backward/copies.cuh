@@ -39,7 +39,7 @@ template <class Tile, class Walk>
 __device__ __forceinline__ void load_queries(typename Tile::T* s, float* of_rows, const TensorMap& map,
                                              const float* of_padded_rows, std::uint64_t& full,
                                              const Walk& walk) {
-  // EXERCISE 1: Announce the bytes, and start the copies of the tile and of its rows' floats.
+  // EXERCISE 1: Let a phase of `full` cover the tile and the floats of its rows: one arrival, two kinds of copies.
   ptx::mbarrier_arrive_expect_tx(&full, Tile::kQueryTile * int(sizeof *s) + Tile::Br * int(sizeof(float)));
   load_panels<Tile::Br, Tile::kCols>(s, map, full, walk.first_query(), walk.head);
   ptx::bulk_load(of_rows, of_padded_rows + walk.padded_row(), Tile::Br * int(sizeof(float)), &full);

@@ -2,7 +2,7 @@
 /// The sums of dQ: where they lie, and how a part is added.
 ///
 /// A query tile's sums are in fragment order, so that every addition of a warp touches 512 contiguous bytes:
-/// each warp of the consumers has up to kDqCols / 8 fragments of 16 rows and 8 columns, one after the other,
+/// each warp of the consumers has up to kDqCols / 8 fragments of 16 rows and 8 columns, one after another,
 /// with four floats per lane. There are only those of columns that dQ has.
 #pragma once
 
@@ -76,7 +76,7 @@ __device__ __forceinline__ void store_part(float* dq, const DqPart<Tile>& rdQ, i
 template <class Tile>
 __device__ __forceinline__ Coord rows_of_dq(int warp, int n, int r) {
   constexpr int kParts = Tile::Br / 64;  // into which the rows are divided; what remains divides the columns
-  // EXERCISE 5: Return the row and the column. With 64 queries a consumer has half of the columns, with 128 half of the rows.
+  // EXERCISE 5: Return the row and the column, for query tiles of 64 and of 128 rows. Which half of dQ is this warp's?
   const int part = warp / 4;
   return {part % kParts * 64 + warp % 4 * 16 + r, part / kParts * Tile::kDqCols + 8 * n};
   // END 5

@@ -20,7 +20,7 @@ template <class Tile>
 __device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename Tile::T>& a, int first_query,
                                      int first_key) {
   const int lane = threadIdx.x % 32;
-  // EXERCISE 3: Query i sees the first a.visible_keys(i) keys. Set the other scores to -INFINITY. Keys are rows.
+  // EXERCISE 3: Query i sees the first a.visible_keys(i) keys. Set the other scores to -INFINITY. Which scores does this lane hold?
 #pragma unroll
   for (int n = 0; n < Tile::Br / 8; ++n) {
 #pragma unroll
@@ -33,7 +33,7 @@ __device__ __forceinline__ void mask(Scores<Tile>& rS, const Attention<typename 
   // END 3
 }
 
-/// Overwrites S with P = 2^(factor * s - log2_sum). @param log2_sum  of the query tile
+/// Overwrites S with P = 2^(factor * S - log2_sum). @param log2_sum  of the query tile
 template <class Tile>
 __device__ __forceinline__ void probabilities(Scores<Tile>& rS, const float* log2_sum, float factor) {
   const int lane = threadIdx.x % 32;
@@ -71,9 +71,9 @@ __device__ __forceinline__ void pack_operand(Operand<Tile>& to, const Scores<Til
   }
 }
 
-/// Stores a register of a fragment of 8 rows and 8 columns, a pair of elements, into a tile: panels of kRows
+/// Stores a register of each lane: the pairs of 8 rows and 8 columns, into a tile. A tile is panels of kRows
 /// rows and 64 columns, swizzled as TMA does it.
-/// @param first_row  of the fragment, a multiple of 8    @param n  the fragment begins at column 8 * n
+/// @param first_row  of the 8, a multiple of 8    @param n  the 8 columns begin at column 8 * n
 template <int kRows, class T>
 __device__ __forceinline__ void store_pair(T* tile, int first_row, int n, std::uint32_t pair) {
   const int lane = threadIdx.x % 32;

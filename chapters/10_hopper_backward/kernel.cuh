@@ -6,10 +6,10 @@
 ///   block   Tile::kThreads: a producer warpgroup and two consumers
 ///   smem    sizeof(KeyTileMemory<Tile>), or KeyTileMemoryWithDq
 ///   HBM     8 * batch * kv_heads * seq_k * d bytes: reads K and V, writes dK and dV
-///           + batch * heads * (4 * d * R + 8 * P): reads Q and dO, log2_sum and D
-///           + batch * heads * 8 * d * P: adds to dq_sum
+///           + batch * heads * (4 * d * rows + 8 * padded): reads Q and dO, log2_sum and D
+///           + batch * heads * 8 * d * padded: adds to dq_sum
 ///
-/// R and P are the rows that the key tiles of a head visit, without and with padding: sums over key tiles of
+/// `rows` and `padded` count the rows that the key tiles of a head visit. They are sums over key tiles: of
 /// seq_q - first and of padded_queries - first, where first = first_query(first key) / Br * Br.
 #pragma once
 
@@ -225,8 +225,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 
 // --- decoupled: dQ of a query tile one step later ----------------------------------------------------------
 
-/// A step, from an S^T in flight on: computes dS, hands it over, and adds to dV and dK. dQ is that of the
-/// step before, with the dS that both consumers stored then. dK is still in flight on return.
+/// A step, from an S^T in flight on: computes dS and adds to dV and dK. dQ is that of the step before, from
+/// the dS that both consumers stored then. On return dK is still in flight, alone.
 ///
 /// In the first step, that dS is a tile of zeros, and its dQ is not added: it would be one more tile of
 /// additions for each key tile.
@@ -241,7 +241,7 @@ __device__ __forceinline__ void decoupled_step(Consumer<Tile>& consumer, Place<T
   ptx::wgmma_wait<0>(consumer.rS, consumer.rdK);
   consumer.release_q_before(queries.at_first());
   consumer.p_and_ds(queries);
-  // EXERCISE 7: Hand dS over. Leave dO when dV is complete. Multiply the dS before this one, add to dK, wait for that dQ alone.
+  // EXERCISE 7: Pass dS on, compute dQ of the step before and dK. Hold no stage and await no product longer than data requires.
   stored.wait_empty(s.ds_ring);
   store_ds<Tile>(s.ds[stored.stage], consumer.rdS, consumer.warp_key);
   ptx::fence_proxy_async();

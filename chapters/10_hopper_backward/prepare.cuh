@@ -24,8 +24,8 @@ namespace fa::ch10 {
 
 /// D = rowsum(dO * O) and LSE * log2 e for every padded row; zeros for the first zero_rows of dQ's sums.
 ///
-/// Rows that see no key, and rows past the last query, get +inf instead of LSE: 2^(s - inf) = 0 for every
-/// finite score s.
+/// Rows that see no key, and rows past the last query, get +inf instead of LSE: 2^(S - inf) = 0 for every
+/// finite score S.
 ///
 ///   grid    batch * heads * ceil(padded_queries / kRowsOfBlock); the first rows come last: the kernel that
 ///           follows begins with them, and finds them in the L2 cache

@@ -51,11 +51,11 @@ __device__ __forceinline__ void issue_key_gradient(KeyGradient<Tile>& r, const O
 }
 
 /// Issues this warpgroup's part of dQ = dS K, over all keys of the block.
-/// @param ds  for 64 queries; keys are its rows in memory, so A is transposed    @param k  kDqCols columns
+/// @param ds  the dS^T of 64 queries; its rows are keys    @param k  kDqCols columns of K
 template <class Tile>
 __device__ __forceinline__ void issue_dq(DqPart<Tile>& r, std::uint64_t ds, std::uint64_t k) {
   using T = typename Tile::T;
-  // EXERCISE 2: Issue the products, 16 keys at a time. The first one overwrites r.
+  // EXERCISE 2: Overwrite r with the sum over all keys. What does a step of 16 keys add to each of the two descriptors?
   ptx::wgmma<T, false, true, true>(r, ds, k);
 #pragma unroll
   for (int step = 1; step < Tile::Bc / 16; ++step)  // 16 keys are 16 rows of 128 bytes in both

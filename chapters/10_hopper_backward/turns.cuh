@@ -3,7 +3,7 @@
 /// bits.
 ///
 /// The turn of a block is the number of its key tile. All queries that see a key tile see those before it in
-/// the same head, so no turn is left out. A counter for each part of a tile of dQ says whose turn it is.
+/// the same head, so no turn is left out. A counter for each part of a tile of dQ holds the turn.
 /// key_tile_in_groups() gives earlier key tiles of a head to blocks with lower numbers, so a block waits only
 /// for blocks that have started: see device/published.cuh. BackwardWalk begins with the last query tile,
 /// which sees every key tile: a block adds to it one turn after the block before.
@@ -121,7 +121,7 @@ struct OwnerInTurns : Owner<Tile, Role> {
   }
 };
 
-/// The thread waits for each turn of a consumer, tells the consumer, and passes the turn on once it has
+/// The thread waits for each turn of a consumer, signals the consumer, and passes the turn on once it has
 /// added.
 template <class Tile>
 __device__ __forceinline__ void take_turns(const Backward<typename Tile::T>& a, OwnersMemory<Tile>& s,

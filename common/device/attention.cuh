@@ -20,7 +20,7 @@ struct HeadRows {
   T* first;
   std::int64_t stride;  ///< elements from one row to the next
 
-  /// The first element of a row. Negative numbers are fine, as long as nobody reads there.
+  /// The first element of a row. Negative numbers are fine, as long as no thread reads there.
   __host__ __device__ T* operator[](int row) const { return first + row * stride; }
 };
 

@@ -132,6 +132,28 @@ class Path_of_ds(unittest.TestCase):
         self.assertEqual(len(found), 16 * 16)
 
 
+class Halves_of_dq(unittest.TestCase):
+    def test_halves_are_those_of_the_kernel(self):
+        text = re.sub(r"\s+", " ", body("dq_sums.cuh", "rows_of_dq"))
+        for formula in (
+            "constexpr int kParts = Tile::Br / 64;",
+            "const int part = warp / 4;",
+            "{part % kParts * 64 + warp % 4 * 16 + r, part / kParts * Tile::kDqCols + 8 * n}",
+        ):
+            self.assertIn(formula, text)
+
+    def test_every_element_of_dq_belongs_to_one_warp(self):
+        for sizes in drawn.SIZES.values():
+            elements = [
+                (row + r, col + c)
+                for row, col, cols in (drawn.half_of_dq(sizes, warp) for warp in range(8))
+                for r in range(16)
+                for c in range(cols)
+            ]
+            self.assertEqual(len(elements), sizes.queries * sizes.head_dim)
+            self.assertEqual(len(set(elements)), len(elements))
+
+
 class Consumers(unittest.TestCase):
     def order(self, name: str) -> list[str]:
         """What a step of a kernel does, with its functions written out."""
@@ -180,6 +202,21 @@ class Consumers(unittest.TestCase):
         self.assertGreater(waits["overlapped"], 0)
         self.assertEqual(waits["decoupled"], 0)
 
+    def test_the_lesson_has_the_times_of_a_step(self):
+        lesson = re.sub(r"\s+", " ", source("README.md"))
+        times = {d: drawn.step_times(d) for d in drawn.SIZES}
+        products = 5 * drawn.CONSUMERS * drawn.PRODUCT_TIME
+        self.assertEqual(times[64]["decoupled"], products)
+        self.assertEqual(times[128], {"overlapped": products, "decoupled": products})
+        exponentials = drawn.exponential_time(drawn.SIZES[64])
+        for words in (
+            f"product takes {drawn.PRODUCT_TIME:g} units of {drawn.UNIT} cycles",
+            f"exponentials of P {exponentials:g}",
+            f"takes {times[64]['overlapped']:g} units in `overlapped` and {products:g} in `decoupled`",
+            f"both take {products:g}",
+        ):
+            self.assertTrue(words in lesson, words)
+
     def test_decoupled_ends_first_though_it_multiplies_more(self):
         ends, busy = {}, {}
         for name, jobs in drawn.schedules(4).items():
@@ -187,6 +224,33 @@ class Consumers(unittest.TestCase):
             busy[name] = sum(job.unit == "products" for job in jobs)
         self.assertLess(ends["decoupled"], ends["overlapped"])
         self.assertEqual(busy["decoupled"], busy["overlapped"] + 2)
+
+
+class Turns(unittest.TestCase):
+    def test_a_block_adds_after_the_block_before(self):
+        for backward in (False, True):
+            first, second = drawn.turns_of_blocks(drawn.orders_of_two(backward))
+            passed = {step.tile: step.end for step in first}
+            for step in second:
+                self.assertGreaterEqual(step.adds, max(step.stored, passed[step.tile]))
+
+    def test_no_step_waits_if_blocks_begin_with_the_last_query_tile(self):
+        stalls = {
+            backward: sum(
+                step.stored - step.begin - drawn.STEP_TIME
+                for steps in drawn.turns_of_blocks(drawn.orders_of_two(backward))
+                for step in steps
+            )
+            for backward in (False, True)
+        }
+        self.assertEqual(stalls[True], 0)
+        self.assertGreater(stalls[False], 0)
+
+    def test_the_order_is_the_kernels(self):
+        self.assertIn("tile = end_tile - 1;", body("backward.cuh", "BackwardWalk"))
+        text = re.sub(r"\s+", " ", source("turns.cuh"))
+        self.assertIn("for (BackwardWalk<Tile> walk(a, keys); !walk.done(); walk.next()) {", text)
+        self.assertIn("RingBarriers<1> dq_ring[Tile::kConsumers];", text)
 
 
 class Drawings(unittest.TestCase):

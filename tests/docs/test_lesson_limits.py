@@ -19,14 +19,6 @@ CHAPTERS = sorted(path.parent for path in ROOT.glob("chapters/[0-9][0-9]_*/READM
 MOST_WORDS = 6000
 build = ROOT / "build" / "sim"
 
-# Exceptions, each with its reason. The lists may only shrink: one that is no longer needed is an error.
-TOO_LONG = {
-    "chapters/07_multi_stage/README.md": "written before the limit",
-    "chapters/08_backward/README.md": "written before the limit",
-    "chapters/10_hopper_backward/README.md": "written before the limit",
-}
-NOT_MEASURED: dict[str, str] = {}
-
 DIGIT = re.compile(r"\d")
 COUNTS = {"counters", "copies", "sectors", "profile", "errors", "sanitizer", "hazards"}  # no speeds
 
@@ -138,10 +130,7 @@ class Pages(unittest.TestCase):
         pages = [page for folder in CHAPTERS for page in sorted(folder.glob("*.md"))]
         words = {str(page.relative_to(ROOT)): open_words(page.read_text(encoding="utf-8")) for page in pages}
         long = {page: count for page, count in words.items() if count > MOST_WORDS}
-        self.assertEqual({p: n for p, n in long.items() if p not in TOO_LONG}, {}, f"at most {MOST_WORDS}")
-        self.assertEqual(
-            sorted(TOO_LONG.keys() - long.keys()), [], "no longer too long: remove it from the list"
-        )
+        self.assertEqual(long, {}, f"at most {MOST_WORDS}")
 
 
 class Variants(unittest.TestCase):
@@ -156,8 +145,7 @@ class Variants(unittest.TestCase):
             pages = (page.read_text(encoding="utf-8") for page in folder.glob("*.md"))
             timed = set().union(*(timed_in(page, folder.name[:2]) for page in pages))
             missing |= {f"{folder.name[:2]} {name}" for name in names - timed}
-        self.assertEqual(sorted(missing - NOT_MEASURED.keys()), [], "no table of a GPU's results has it")
-        self.assertEqual(sorted(NOT_MEASURED.keys() - missing), [], "measured: remove it from the list")
+        self.assertEqual(sorted(missing), [], "no table of a GPU's results has it")
 
 
 if __name__ == "__main__":

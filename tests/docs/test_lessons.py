@@ -666,6 +666,25 @@ class Summaries(InATree):
         self.write("docs/results/gpu.json", json.dumps({"device": "H", "timings": timings}))
         self.assertIn("| 07 `final` | 1 | 4 | 4.00 |", self.fill("results: gpu.json gains p 09_y 07/final"))
         self.refuse("results: gpu.json gains q 09_y 07/final", "no timings of 09_y in the plan q")
+        more = [timing | {"plan": "q", "head_dim": 128} for timing in timings]
+        self.write("docs/results/gpu.json", json.dumps({"device": "H", "timings": timings + more}))
+        text = self.fill("results: gpu.json gains p+q 09_y 07/final")
+        self.assertIn("| 09 `two` | 09 `one` | 4 | 6 | 1.50 | 4 | 6 | 1.50 |", text)
+
+    def test_variants_beside_those_that_they_change_in_another_order_and_from_two_plans(self):
+        one = self.read_results()["timings"][0] | {
+            "plan": "p",
+            "chapter": "09_y",
+            "variant": "one",
+            "tflops": 2.0,
+        }
+        timings = [one, one | {"variant": "two", "tflops": 6.0}]
+        timings += [timing | {"plan": "q", "head_dim": 128} for timing in timings]
+        self.write("docs/results/gpu.json", json.dumps({"device": "H", "timings": timings}))
+        text = self.fill("results: gpu.json gains p+q 09_y 08/x two,one")
+        self.assertIn("| 09 `two` | 08 `x` | - | 6 | - | - | 6 | - |\n", text)
+        self.assertIn("| 09 `one` | 09 `two` | 6 | 2 | 0.33 | 6 | 2 | 0.33 |", text)
+        self.refuse("results: gpu.json gains p 09_y 08/x one,three", "no timings of 09 `three`")
 
     def test_a_mean_over_head_dimensions(self):
         data = self.read_results()

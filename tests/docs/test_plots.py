@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unittest
 from pathlib import Path
 from xml.etree import ElementTree
@@ -68,6 +69,24 @@ class PlotsTest(unittest.TestCase):
                 self.assertIn(f"{timing['tflops']:.1f}", shown)
         for timing in plots.softmax_timings():
             self.assertIn(f"{timing['gb_per_s']:.0f}", shown)
+
+    def test_both_passes_are_relative_to_cudnn_in_the_same_run(self):
+        shown = texts(plots.both_passes())
+        for backward in (False, True):
+            problems, means = plots.standing(backward)
+            self.assertEqual(means["", "cuDNN"], 1)
+            self.assertEqual(len(problems), 4)
+            run = json.loads((plots.RESULTS / plots.STANDING[1]).read_text(encoding="utf-8"))
+            product = 1.0
+            for batch, heads, seq, causal in problems:
+                problem = {"batch": batch, "heads": heads, "seq": seq, "causal": causal, "head_dim": 128}
+                problem["backward"] = backward
+                ms = {t["variant"]: t["median_ms"] for t in run["timings"] if problem.items() <= t.items()}
+                product *= ms["cuDNN"] / ms["FlashAttention-4"]
+            self.assertAlmostEqual(means["", "FlashAttention-4"], product**0.25)
+            self.assertEqual(("", "FlashAttention-3") in means, not backward)
+            for mean in means.values():
+                self.assertIn(f"{mean:.2f}", shown)
 
     def test_the_roofline_has_every_chapter(self):
         kernels = list(plots.placed_kernels())

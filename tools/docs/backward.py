@@ -195,11 +195,11 @@ def shares_of_dq(d: int) -> list[Share]:
 
 def key_tile() -> str:
     """How the warps of a block divide a step: S and dP, dK and dV, dQ, for two head dimensions."""
-    svg, scale, left = Svg(), 1.25, 40
-    places = (left, left + 160, left + 400)  # of the three matrices
+    svg, scale, left = Svg(), 1.5, 40
+    places = (left, left + 160, left + 416)  # of the three matrices
     for number, d in enumerate((64, 128)):
         sharing = warps_per_keys(d)
-        top = 58 + number * 250
+        top = 58 + number * 272
         warps = KEYS // WARP_KEYS * sharing
         svg.text(0, top - 42, f"head_dim {d}: {warps} warps", 12, bold=True)
         for x, name, shares, across, down in (
@@ -225,8 +225,8 @@ def key_tile() -> str:
                 text, ink = str(share.warp), ON_COLOUR * second
                 svg.text(middle, y, text, 10, "middle", second, ink)
                 if x == places[0] and sharing == 1:
-                    svg.text(middle, y + 12, f"round {share.round}", 8, "middle")
-    y = 58 + 250 + KEYS * scale + 22
+                    svg.text(middle, y + 12, f"round {share.round}", 10, "middle")
+    y = 58 + 272 + KEYS * scale + 22
     lines = (
         "A number is a warp. Warps of one colour have the same keys in 1 and 2.",
         "1. A warp computes 32 x 32 scores per round: two rounds at head_dim 64, one at 128.",

@@ -28,15 +28,15 @@ def _cells(svg, x, y, places, text, colour, mine, rows=1, cols=1, wrong=False):
     if wrong:  # inside of the box, so that no neighbour covers it
         svg.box(left + 1, top + 1, cols * WIDE - 2, rows * HIGH - 2, "none", 1, WRONG, 1.4)
     middle = top + rows * HIGH / 2 + 3.5
-    svg.text(left + cols * WIDE / 2, middle, text, 9.5, "middle", mine, ON_COLOUR * mine)
+    svg.text(left + cols * WIDE / 2, middle, text, 10, "middle", mine, ON_COLOUR * mine)
 
 
 def _numbers(svg, x, y, rows, cols):
     """Row and column numbers at the edges of a matrix."""
     for row in range(rows):
-        svg.text(x - 4, y + row * HIGH + 12, str(row), 8, "end")
+        svg.text(x - 4, y + row * HIGH + 12, str(row), 10, "end")
     for col in range(cols):
-        svg.text(x + (col + 0.5) * WIDE, y - 3, str(col), 8, "middle")
+        svg.text(x + (col + 0.5) * WIDE, y - 3, str(col), 10, "middle")
 
 
 def _pairs(svg, x, y, places):
@@ -116,7 +116,7 @@ def _addresses(svg, x, y, address: Address, right: Address | None = None):
         colour = WARPS[here[0] // 8]
         _cells(svg, x, y, place, text, colour, False, cols=8, wrong=wrong)
     for row in range(16):
-        svg.text(x - 4, y + row * HIGH + 12, str(row), 8, "end")
+        svg.text(x - 4, y + row * HIGH + 12, str(row), 10, "end")
 
 
 def ldmatrix() -> str:
@@ -188,7 +188,7 @@ def value_quarters() -> str:
         for col in range(8):
             svg.text(x + (col + 0.5) * WIDE, top - 3, str(8 * half + col), 8, "middle")
     for row in range(16):
-        svg.text(right - 4, top + row * HIGH + 12, str(row), 8, "end")
+        svg.text(right - 4, top + row * HIGH + 12, str(row), 10, "end")
     for (lane, register), (first, _) in received(address, transposed=True).items():
         x, mine = right + first[1] // 8 * gap, lane == MINE
         _cells(svg, x, top, first, str(lane), WARPS[register], mine, rows=2)
@@ -411,7 +411,7 @@ def compared_copies(name: str, right: list[list[Chunk]], own: list[list[Chunk]])
         for chunk in range(len(right[0])):
             svg.text(x + (chunk + 0.5) * cols * WIDE, top - 3, str(8 * chunk), 8, "middle")
         for row, sources in enumerate(chunks):
-            svg.text(x - 4, top + row * HIGH + 12, str(row), 8, "end")
+            svg.text(x - 4, top + row * HIGH + 12, str(row), 10, "end")
             for chunk, source in enumerate(sources):
                 real = isinstance(source, list)
                 text = ", ".join(map(str, source)) if real else source or ""

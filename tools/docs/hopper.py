@@ -34,12 +34,7 @@ def offset_of(row: int, col: int, rows: int) -> int:
 
 
 # Fields of the descriptor: name, first bit, bits. A test compares them with the kernel.
-FIELDS = (
-    ("address / 16", 0, 14),
-    ("panel distance / 16", 16, 14),
-    ("distance of 8 rows / 16", 32, 14),
-    ("swizzle", 62, 2),
-)
+FIELDS = (("address / 16", 0, 14), ("leading / 16", 16, 14), ("stride / 16", 32, 14), ("swizzle", 62, 2))
 
 
 def atom() -> str:
@@ -98,8 +93,6 @@ def atom() -> str:
     svg.text(mid, top - 1, f"+{panel_bytes}", 10, "middle")
     y = top + groups * tall + 20
     lines = (
-        "From 8 rows to the next 8: 1024 bytes.",
-        "From panel to panel: rows x 128 bytes.",
         "Purple: 16 keys of V, the operand of a step of P V.",
         "The next 16 keys begin 2048 bytes further on.",
     )

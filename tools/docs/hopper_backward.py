@@ -8,17 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .drawings import GREY, ON_COLOUR, WARPS, Svg
-from .hopper import (
-    TIMELINE_ROW,
-    Actions,
-    Job,
-    busy_time,
-    draw_jobs,
-    draw_tensor_cores,
-    offset_of,
-    place_of,
-    play,
-)
+from .hopper import TIMELINE_ROW, Actions, Job, draw_jobs, draw_tensor_cores, offset_of, place_of, play
 
 CHAPTER = Path(__file__).resolve().parents[2] / "chapters" / "10_hopper_backward"
 COPY, PRODUCT, ARITHMETIC, OTHER = WARPS[0], WARPS[2], WARPS[1], WARPS[3]
@@ -194,9 +184,9 @@ def ds_path() -> str:
             own = each == lane
             svg.box(x, y, 2 * col, cell, WARPS[register], 0.9 if own else 0.16)
             ink = ON_COLOUR * own
-            svg.text(x + col, y + 12.5, str(each), 9, "middle", own, ink)
+            svg.text(x + col, y + 12.5, str(each), 10, "middle", own, ink)
     for key in (0, 7, 8, 15):
-        svg.text(left - 5, top + key * cell + 12.5, f"key {key}", 9.5, "end")
+        svg.text(left - 5, top + key * cell + 12.5, f"key {key}", 10, "end")
     for register in range(4):
         y = top + 16 * cell + 18 + 16 * (register // 2)
         x = left + 90 * (register % 2)
@@ -211,13 +201,13 @@ def ds_path() -> str:
     svg.text(left + 8 * wide, 48, "128", 10, "end")
     for key in range(16):
         y = top + key * cell
-        svg.text(left - 5, y + 12.5, f"row {key}", 9.5, "end")
+        svg.text(left - 5, y + 12.5, f"row {key}", 10, "end")
         for chunk in range(8):
             x = left + place_of(chunk, key) * wide
             own = chunk in chunks
             colour = WARPS[key // 8 + 2 * (chunk - 2 * STEP)] if own else "none"
             svg.box(x, y, wide, cell, colour, 0.3)
-            svg.text(x + wide / 2, y + 12.5, str(chunk), 9.5, "middle", own)
+            svg.text(x + 0.75 * wide, y + 12.5, str(chunk), 10, "middle", own)
     for register in range(4):
         for half in range(2):
             key, query = element_of(lane, register, half)
@@ -235,7 +225,7 @@ def ds_path() -> str:
     for query in range(16):
         y = top + query * cell
         if query in (0, 7, 8, 15):
-            svg.text(left - 5, y + 12.5, f"query {first + query}", 9.5, "end")
+            svg.text(left - 5, y + 12.5, f"query {first + query}", 10, "end")
         for key in range(16):
             register = key // 8 + 2 * (query // 8)
             own = element_of(lane, register, query % 2) == (key, query)
@@ -243,30 +233,86 @@ def ds_path() -> str:
             svg.box(left + key * small, y, small, cell, WARPS[register], shade)
     y = top + 16 * cell + 60
     notes = (
-        (
-            f"Lane {lane} has two queries of a key in each register, and stores them with one instruction. "
-            f"Rows of the panel are"
-            " keys, so for dQ, whose rows are"
-        ),
-        (
-            "queries, A is transposed: the tensor cores read across the rows. A step of 16 keys is 16 rows, "
-            "2048 bytes. K, too,"
-            " has keys as rows."
-        ),
+        f"Lane {lane} has two queries of a key in each register, and stores them with one instruction.",
+        "Rows of the panel are keys, those of operand A are queries: the tensor cores read across the rows.",
     )
     for number, text in enumerate(notes):
         svg.text(0, y + 16 * number, text, 11)
     return svg.render("dS on its way from registers to an operand in shared memory")
 
 
+# --- the halves of dQ ----------------------------------------------------------------------------------
+
+
+def half_of_dq(sizes: Sizes, warp: int) -> tuple[int, int, int]:
+    """Of a warp of the consumers: its first row of dQ, its first column, and how many columns it has."""
+    parts = sizes.queries // 64  # of the rows
+    part = warp // 4
+    return part % parts * 64 + warp % 4 * 16, part // parts * sizes.dq_cols, sizes.dq_cols
+
+
+def dq_halves() -> str:
+    """Which half of dQ each consumer has, and what of dS and K it multiplies for it."""
+    svg, scale, x0 = Svg(), 1.1, 0.0
+    colours = (COPY, ARITHMETIC)
+    top = 70
+    for sizes in (SIZES[128], SIZES[64]):
+        keys, queries, d = sizes.keys, sizes.queries, sizes.head_dim
+        svg.text(x0, 12, f"head_dim {d}: a step has {queries} queries", 12, bold=True)
+        x = x0 + 4
+        svg.text(x + keys * scale / 2, top - 22, f"dS: {queries} queries, {keys} keys", 10.5, "middle")
+        for consumer in range(CONSUMERS):
+            half = keys * scale / CONSUMERS
+            svg.box(x + consumer * half, top, half, queries * scale, colours[consumer], 0.28)
+            middle = x + (consumer + 0.5) * half
+            svg.text(middle, top - 8, f"consumer {consumer}", 10, "middle")
+        svg.text(x + keys * scale / 2, top + queries * scale + 16, "each has stored its keys", 10, "middle")
+        x += keys * scale + 16
+        svg.text(x - 8, top + 36, "·", 16, "middle")
+        svg.text(x + d * scale / 2, top - 22, f"K: {keys} keys", 10.5, "middle")
+        svg.box(x, top, d * scale, keys * scale)
+        if queries == 64:
+            svg.segment(x + d * scale / 2, top, x + d * scale / 2, top + keys * scale, GREY, 0.8)
+            for consumer in range(CONSUMERS):
+                middle = x + (consumer + 0.5) * d * scale / 2
+                svg.text(middle, top + 70, f"for {consumer}", 10, "middle")
+        else:
+            svg.text(x + d * scale / 2, top + 70, "for 0, 1", 10, "middle")
+        x += d * scale + 22
+        svg.text(x - 11, top + 36, "=", 13, "middle")
+        svg.text(x + d * scale / 2, top - 22, f"dQ: {queries} x {d}", 10.5, "middle")
+        for warp in range(4 * CONSUMERS):
+            row, col, cols = half_of_dq(sizes, warp)
+            svg.box(x + col * scale, top + row * scale, cols * scale, 16 * scale, colours[warp // 4], 0.28)
+            middle = x + (col + cols / 2) * scale
+            svg.text(middle, top + row * scale + 12.5, f"warp {warp}", 10, "middle")
+        x0 = x + d * scale + 34
+    y = top + 128 * scale + 40
+    svg.text(
+        0, y, "Blue: consumer 0, orange: consumer 1. Both halves of dQ sum over all keys of the block.", 11
+    )
+    return svg.render("Which half of dQ each consumer computes")
+
+
 # --- who waits for whom ---------------------------------------------------------------------------------
 
-# Of a consumer that has its units to itself. All five products take the same time.
-PRODUCT_TIME, P_TIME, DS_TIME, ADD_TIME = 2.0, 3.0, 2.0, 1.0
+UNIT = 128  # cycles
+EXPONENTIALS_PER_CYCLE = 16  # of a multiprocessor
+
+
+def exponential_time(sizes: Sizes) -> float:
+    """Units that a consumer's exponentials of a step take."""
+    return sizes.own_keys * sizes.queries / EXPONENTIALS_PER_CYCLE / UNIT
+
+
+# Of a consumer that has its units to itself. All five products take the same time. P takes that of its
+# exponentials. That dS takes half of it, and an addition of dQ a unit, is assumed.
+PRODUCT_TIME = SIZES[64].cycles / UNIT
+ADD_TIME = 1.0
 LATE = 6.0  # by how much the second consumer begins later
 
 
-def steps(consumer: int, tiles: int, dS: list[int], decoupled: bool) -> Actions:
+def steps(consumer: int, tiles: int, dS: list[int], decoupled: bool, p_time: float) -> Actions:
     """The loop of `overlapped` or `decoupled`. @param dS  how many tiles of dS each consumer has stored"""
 
     def done(job: Job) -> Callable[[], bool]:
@@ -289,14 +335,14 @@ def steps(consumer: int, tiles: int, dS: list[int], decoupled: bool) -> Actions:
     yield scores
     for tile in range(tiles):
         yield done(scores)
-        dp, p = product(f"dP {tile}"), compute(f"P {tile}", P_TIME)
+        dp, p = product(f"dP {tile}"), compute(f"P {tile}", p_time)
         yield dp
         yield p
         yield done(p)
         dv = product(f"dV {tile}")
         yield dv
         yield done(dp)
-        ds = compute(f"dS {tile}", DS_TIME)
+        ds = compute(f"dS {tile}", p_time / 2)
         yield ds
         yield done(ds)
         multiplied = tile - 1 if decoupled else tile
@@ -328,13 +374,23 @@ def steps(consumer: int, tiles: int, dS: list[int], decoupled: bool) -> Actions:
         yield done(add)
 
 
-def schedules(tiles: int) -> dict[str, list[Job]]:
+def schedules(tiles: int, head_dim: int = 64) -> dict[str, list[Job]]:
     """The jobs of two consumers in two variants."""
-    played = {}
+    played, p_time = {}, exponential_time(SIZES[head_dim])
     for name, decoupled in (("overlapped", False), ("decoupled", True)):
         dS = [0, 0]
-        played[name] = play([steps(c, tiles, dS, decoupled) for c in range(CONSUMERS)])
+        played[name] = play([steps(c, tiles, dS, decoupled, p_time) for c in range(CONSUMERS)])
     return played
+
+
+def step_times(head_dim: int) -> dict[str, float]:
+    """Units between the same product of two steps, after many steps."""
+    tiles = 12
+    found = {}
+    for name, jobs in schedules(tiles, head_dim).items():
+        ends = {job.name: job.end for job in jobs if job.consumer == 0}
+        found[name] = (ends[f"dK {tiles - 2}"] - ends["dK 4"]) / (tiles - 6)
+    return found
 
 
 def waits_for_other(jobs: list[Job], consumer: int) -> list[tuple[float, float]]:
@@ -370,28 +426,29 @@ SHADES = {"S": 0.45, "dP": 0.45, "dV": 0.16, "dK": 0.16, "dQ": 0.3, "0": 0.3}
 
 def consumers() -> str:
     """Products and arithmetic of two consumers over time, in two variants."""
-    tiles, left = 4, 90
+    tiles, left = 3, 90
 
     def look(job: Job) -> tuple[str, float]:
         colour = PRODUCT if job.unit == "products" else ARITHMETIC
         return colour, SHADES.get(job.name.split()[0], 0.28)
 
-    played = schedules(tiles)
+    played, steady = schedules(tiles), step_times(64)
     longest = max(job.end for jobs in played.values() for job in jobs)
-    unit = 690 / longest
+    unit = 740 / longest
     svg, y = Svg(), 0
     for name, jobs in played.items():
-        total = max(job.end for job in jobs)
-        share = busy_time(jobs) / total
         svg.text(0, y + 13, name, 12, bold=True)
-        words = f"{total:g} units of time, tensor cores busy for {share:.0%} of them"
+        words = (
+            f"after the first steps, a step of both takes {steady[name]:g} units; "
+            f"its {5 * CONSUMERS} products take {5 * CONSUMERS * PRODUCT_TIME:g}"
+        )
         svg.text(left, y + 13, words, 11)
         y += 20
         svg.text(left - 8, y + 12, "producer", 11, "end")
         for tile, time in enumerate(copies(jobs, tiles), 2):
             x = left + time * unit
             svg.segment(x, y + 1, x, y + TIMELINE_ROW - 5, COPY, 2.4)
-            svg.text(x + 4, y + 12, f"Q {tile}, dO {tile}", 9.5)
+            svg.text(x + 4, y + 12, f"Q {tile}, dO {tile}", 10)
         y += TIMELINE_ROW
         for consumer in range(CONSUMERS):
             for kind in ("products", "arithmetic"):
@@ -401,17 +458,17 @@ def consumers() -> str:
                     for begin, end in waits_for_other(jobs, consumer):
                         x, width = left + begin * unit, (end - begin) * unit
                         svg.box(x, y, width, TIMELINE_ROW - 3, "none", 1, WARPS[1], 1.2)
-                        svg.text(x + width / 2, y + 12.5, "waits", 9, "middle")
+                        svg.text(x + width / 2, y + 12.5, "waits", 10, "middle")
                 own = [job for job in jobs if (job.consumer, job.unit) == (consumer, kind)]
-                draw_jobs(svg, own, left, y, unit, look)
+                draw_jobs(svg, own, left, y, unit, look, least=10)
                 y += TIMELINE_ROW
             y += 3
         draw_tensor_cores(svg, jobs, left, y, unit)
         y += TIMELINE_ROW + 12
     for number, (colour, shade, words) in enumerate(
         (
-            (PRODUCT, 0.45, "a product of query tile n; 0: of zeros"),
-            (ARITHMETIC, 0.28, "P n, dS n; +n: dQ of tile n is added"),
+            (PRODUCT, 0.45, "a product of query tile t; 0: of zeros"),
+            (ARITHMETIC, 0.28, "P t, dS t; +t: dQ of tile t is added"),
             ("none", 1, "a wait for the other consumer's dS"),
         )
     ):
@@ -420,8 +477,85 @@ def consumers() -> str:
         svg.text(x + 16, y + number // 2 * 18, words, 11)
     svg.segment(left + 254, y + 9, left + 254, y + 19, COPY, 2.4)
     svg.text(left + 266, y + 18, "the producer can start copies", 11)
-    svg.width = max(svg.width, left + 700)
+    svg.width = max(svg.width, left + 750)
     return svg.render("Products and arithmetic of two consumers over time")
+
+
+# --- turns of two blocks ---------------------------------------------------------------------------------
+
+STEP_TIME, TURN_TIME = (
+    4.0,
+    1.0,
+)  # of a step's products and arithmetic; of an addition and the passing of a turn
+
+
+@dataclass
+class Step:
+    """A query tile of a block of `deterministic`."""
+
+    tile: int
+    begin: float
+    stored: float  # when dQ is in shared memory
+    adds: float  # when the turn has come
+    end: float  # of the addition
+
+
+def turns_of_blocks(orders: list[list[int]]) -> list[list[Step]]:
+    """The steps of blocks that add in turns: to each query tile, each block after the one before.
+
+    @param orders  the query tiles of each block
+    """
+    blocks: list[list[Step]] = []
+    for order in orders:
+        passed = {step.tile: step.end for step in blocks[-1]} if blocks else {}
+        steps_of_block: list[Step] = []
+        for tile in order:
+            before = steps_of_block[-1] if steps_of_block else Step(-1, 0, 0, 0, 0)
+            stored_at = max(before.stored + STEP_TIME, before.end)  # one tile of dQ has room
+            adds = max(stored_at, passed.get(tile, 0.0))
+            steps_of_block.append(Step(tile, before.stored, stored_at, adds, adds + TURN_TIME))
+        blocks.append(steps_of_block)
+    return blocks
+
+
+def orders_of_two(backward: bool, tiles: int = 6) -> list[list[int]]:
+    """The query tiles of key tiles 0 and 1 under a causal mask: two query tiles of 64 to a key tile."""
+    sign = -1 if backward else 1
+    return [list(range(tiles))[::sign], list(range(2, tiles))[::sign]]
+
+
+def two_blocks() -> str:
+    """Two blocks of a head that add to the same tiles of dQ in turns, in two orders of the query tiles."""
+    svg, left, y = Svg(), 96, 0
+    plays = [(backward, turns_of_blocks(orders_of_two(backward))) for backward in (False, True)]
+    unit = 660 / max(steps_[-1].end for _, blocks in plays for steps_ in blocks)
+    for backward, blocks in plays:
+        name = "from the last query tile (deterministic)" if backward else "from the first that sees the keys"
+        svg.text(0, y + 13, name, 12, bold=True)
+        y += 22
+        for number, steps_ in enumerate(blocks):
+            svg.text(left - 8, y + 13, f"key tile {number}", 11, "end")
+            svg.text(left - 8, y + 33, "adds", 11, "end")
+            for step in steps_:
+                x = left + step.begin * unit
+                svg.box(x, y, STEP_TIME * unit, TIMELINE_ROW - 3, PRODUCT, 0.28)
+                svg.text(x + STEP_TIME * unit / 2, y + 12.5, str(step.tile), 10, "middle")
+                waits = step.stored - step.begin - STEP_TIME
+                if waits > 0:
+                    x += STEP_TIME * unit
+                    svg.box(x, y, waits * unit, TIMELINE_ROW - 3, "none", 1, WARPS[1], 1.2)
+                    svg.text(x + waits * unit / 2, y + 12.5, "waits", 10, "middle")
+                x = left + step.adds * unit
+                svg.box(x, y + 20, TURN_TIME * unit, TIMELINE_ROW - 3, ARITHMETIC, 0.4)
+                svg.text(x + TURN_TIME * unit / 2, y + 32.5, str(step.tile), 10, "middle")
+            y += 2 * TIMELINE_ROW + 8
+        y += 10
+    svg.box(left, y - 9, 10, 10, PRODUCT, 0.28)
+    svg.text(left + 16, y, "a step; the number is its query tile", 11)
+    svg.box(left + 250, y - 9, 10, 10, ARITHMETIC, 0.4)
+    svg.text(left + 266, y, "dQ of that tile is added, and the turn passed", 11)
+    svg.width = max(svg.width, left + 670)
+    return svg.render("Two blocks add to the same tiles of dQ in turns")
 
 
 def sizes_in_source() -> dict[int, int]:
@@ -431,4 +565,10 @@ def sizes_in_source() -> dict[int, int]:
     return {d: int(below) if d <= int(limit) else int(above) for d in SIZES}
 
 
-DRAWINGS: dict[str, Callable[[], str]] = {"operands": operands, "ds_path": ds_path, "consumers": consumers}
+DRAWINGS: dict[str, Callable[[], str]] = {
+    "operands": operands,
+    "ds_path": ds_path,
+    "dq_halves": dq_halves,
+    "consumers": consumers,
+    "two_blocks": two_blocks,
+}

@@ -56,7 +56,7 @@ KIND and ARGUMENTS are one of
         tools/profile/softmax_results.py writes. If there is no such file yet, the block says so
     results: FILE tflops|ms PLAN [CHAPTER] [sustained]
     results: FILE steps PLAN HEAD_DIM PEER [sustained]
-    results: FILE gains PLAN CHAPTER NN/FIRST
+    results: FILE gains PLAN[+PLAN..] CHAPTER NN/FIRST [VARIANT,VARIANT..]
     results: FILE overall CHAPTER VARIANT PEER
     results: FILE errors PLAN
     results: FILE choices
@@ -71,7 +71,7 @@ KIND and ARGUMENTS are one of
         of what the copy engine brings, from a file of tools/profile/hopper_results.py), or for all variants
         on all problems; geometric means of the speed relative to each peer, for the last variants or for one
         per chapter; each variant beside the one that it changes (`gains`; FIRST is what the first one
-        changes); or both passes together
+        changes, and the variants may be in another order than in the plan); or both passes together
     results: FILE scaling
         time and memory against the length, from tools/bench/scaling.py
     results: FILE layouts forward|backward
@@ -710,7 +710,7 @@ RESULTS = {
             measured.sustained(data) if sustained else data, plan, int(head_dim), peer
         )
     ),
-    r"gains (\w+) (\w+) (\d\d/\w+)": measured.gains,
+    r"gains ([\w+]+) (\w+) (\d\d/\w+)(?: ([\w,]+))?": measured.gains,
     r"overall (\w+) (\w+) (.+)": measured.overall,
     r"errors (\w+)": measured.errors,
     r"choices": measured.choices,

@@ -170,21 +170,27 @@ def steps(data: dict, plan: str, head_dim: int, peer: str) -> str:
     return on_device(data, [corner, *shapes, "geometric mean"], rows)
 
 
-def gains(data: dict, plan: str, chapter: str, first: str) -> str:
+def gains(data: dict, plans: str, chapter: str, first: str, order: str | None = None) -> str:
     """The variants of a chapter, each beside the one before it, which it changes: TFLOP/s for each head
-    dimension of a plan, as geometric means of its problems, and what the variant gains.
+    dimension of one plan or several, as geometric means of their problems, and what the variant gains.
 
-    @param first  NN/variant: what the first variant changes; "-" where the plan has no timing of it
+    @param plans  with a + between them
+    @param first  NN/variant: what the first variant changes; "-" where the plans have no timing of it
+    @param order  the variants, with commas; None: as the plans have them
     """
     speeds: dict[tuple[str, int], list[float]] = {}
     own = []
     for timing in data["timings"]:
-        if timing.get("plan") == plan and timing["chapter"]:
+        if timing.get("plan") in plans.split("+") and timing["chapter"]:
             kernel = f"{timing['chapter'][:2]} `{timing['variant']}`"
             speeds.setdefault((kernel, timing["head_dim"]), []).append(timing["tflops"])
             own += [kernel] * (timing["chapter"] == chapter)
     if not own:
-        raise NoSuchMeasurement(f"it has no timings of {chapter} in the plan {plan}")
+        raise NoSuchMeasurement(f"it has no timings of {chapter} in the plan {plans}")
+    if order:
+        own = [f"{chapter[:2]} `{variant}`" for variant in order.split(",")]
+        if missing := set(own) - {kernel for kernel, _ in speeds}:
+            raise NoSuchMeasurement(f"it has no timings of {min(missing)} in the plan {plans}")
     mean = {place: statistics.geometric_mean(each) for place, each in speeds.items()}
     before = "{} `{}`".format(*first.split("/"))
     head_dims = sorted({head_dim for _, head_dim in mean})
@@ -446,7 +452,7 @@ CHAPTERS = (
     (
         "06_tensor_core_mma",
         "tensor cores",
-        "who holds which element: S stays in registers",
+        "which lane holds which element: S stays in registers",
         ("exp2", "flash (FA2)"),
     ),
     ("07_multi_stage", "the pipeline", "copies, products and exponentials overlap", ("final", "flash (FA2)")),
@@ -456,37 +462,47 @@ CHAPTERS = (
         "recompute P: gradients without an N x N matrix",
         ("mma_pipelined", "flash (FA2)"),
     ),
-    ("09_hopper", "Hopper", "an engine copies, warpgroups multiply and take turns", ("final", "cuDNN")),
-    ("10_hopper_backward", "Hopper, backward", "five products, and who waits for whom", ("final", "cuDNN")),
+    ("09_hopper", "Hopper", "a copy engine loads, warpgroups multiply and alternate", ("final", "cuDNN")),
+    (
+        "10_hopper_backward",
+        "Hopper, backward",
+        "five products per tile, and what each must wait for",
+        ("final", "cuDNN"),
+    ),
     (
         "11_masks",
         "masks",
-        "visit only the tiles that something sees; dropout that is drawn again",
-        ("compressed", "flash (FA2)"),
+        "visit only the tiles that the mask leaves; dropout that is drawn again",
+        ("compressed", "FlexAttention"),
     ),
     (
         "12_large_heads",
         "large heads",
-        "two blocks share P, so that nobody computes a score twice",
-        ("final", "flash (FA2)"),
+        "two blocks share P, so that each score is computed once",
+        ("final", "memory-efficient"),
     ),
     (
         "13_ring",
         "several GPUs",
-        "queries stay, keys go round, and every rank has the same work",
-        ("overlapped", "cuDNN"),
+        "queries stay, keys circulate, and every rank has the same work",
+        ("overlapped", "all-gather, cuDNN"),
     ),
     (
         "14_decoding",
         "decoding",
-        "one query: heads share what is read, blocks share the keys, a table finds the pages",
-        ("paged", "cuDNN"),
+        "one query: heads share the keys they read, blocks divide them, a table finds the pages",
+        ("paged", "FlashAttention-3"),
     ),
 )
-PEERS = {"torch.softmax": "PyTorch", "memory-efficient": "PyTorch", "flash (FA2)": "FA2", "cuDNN": "cuDNN"}
+PEERS = {
+    **{name: name for name in ("torch.softmax", "FlexAttention", "cuDNN")},
+    "memory-efficient": "PyTorch",
+    "flash (FA2)": "FA2",
+    "FlashAttention-3": "FA3",
+    "all-gather, cuDNN": "context_parallel",
+}
 IN_BF16 = ("flash (FA2)", "cuDNN")  # compared in bf16 rather than in fp32
-# Their GPU is not every machine's. 11 to 14 are compared in tools/bench/masks.py, large.py, ring.py and
-# decoding.py.
+# Their GPU is not every machine's.
 MAY_LACK_TIMES = ("09_hopper", "10_hopper_backward", "11_masks", "12_large_heads", "13_ring", "14_decoding")
 
 
@@ -495,7 +511,7 @@ def _means(data: dict, folder: str, variant: str, peer: str) -> list[tuple[int, 
     and the geometric mean of the variant's speed relative to the peer's.
     """
     dtype = "bf16" if peer in IN_BF16 else "fp32"
-    grid = [t for t in data["timings"] if t.get("dtype", "fp32") == dtype]
+    grid = [t for t in data.get("timings", []) if "variant" in t and t.get("dtype", "fp32") == dtype]
     return [
         (found["head_dim"], found["points"], found["mean"])
         for found in summary.compare(grid)
@@ -509,8 +525,44 @@ def _mean_of(means: list[tuple[int, int, float]]) -> float:
     return math.exp(logarithm / sum(points for _, points, _ in means))
 
 
+def _ratios(data: dict, folder: str, variant: str, peer: str) -> list[float]:
+    """The speed of a variant of chapters 11 to 14 relative to a peer's, for each problem of a file of
+    tools/bench/masks.py, large.py, ring.py or decoding.py that both ran.
+    """
+    if folder == "11_masks":
+        rows = [row["ms"] for row in data.get("rows", [])]
+    elif folder == "13_ring":
+        rows = [_ring_row(run) for run in data.get("runs", []) if "peers" in run]
+    else:
+        name = f"12 {variant}" if folder == "12_large_heads" else variant
+        problems: dict[str, dict[str, float]] = {}
+        for row in data.get("timings", []):
+            if row.get("kernel") in (name, peer) and row["right"]:
+                of = {key: value for key, value in row.items() if key not in OF_A_KERNEL}
+                problems.setdefault(str(of), {})[row["kernel"]] = row.get("median_ms") or row["us"]
+        rows = [{variant: times.pop(name, None), **times} for times in problems.values()]
+    return [row[peer] / row[variant] for row in rows if row.get(variant) and row.get(peer)]
+
+
+# What a row of tools/bench/large.py or decoding.py says of the kernel rather than of the problem.
+OF_A_KERNEL = {
+    *("kernel", "splits", "rounds", "median_ms", "us", "tflops", "tb_per_s", "share_of_roof"),
+    *("rel_l2", "lse_max_abs", "right"),
+}
+
+
+def _ring_row(run: dict) -> dict[str, float]:
+    """Milliseconds of each variant and peer in a run of tools/bench/ring.py."""
+    which = "both" if "--backward" in run["options"] else "forward"
+    times = {v["name"]: v["time_ms"]["median"] for v in run["result"]["variants"]}
+    return times | {name: peer[which] for name, peer in run["peers"].items()}
+
+
 def _mean_speed(data: dict, folder: str, variant: str, peer: str) -> float | None:
     """Geometric mean over all problems that a variant and a peer ran in the precision of the comparison."""
+    if folder >= "11":
+        ratios = _ratios(data, folder, variant, peer)
+        return statistics.geometric_mean(ratios) if ratios else None
     means = _means(data, folder, variant, peer)
     return _mean_of(means) if means else None
 
@@ -526,7 +578,7 @@ def overall(data: dict, folder: str, variant: str, peer: str) -> str:
 
 
 def chapters(*files: dict) -> str:
-    """The chapters with their ideas, and the speed of each one's own kernel relative to PyTorch's.
+    """The chapters with their ideas, and the speed of each one's own kernel relative to another project's.
 
     @param files  for each chapter, the first file with timings of both kernels is used
     """

@@ -347,6 +347,70 @@ def hbm_bytes() -> str:
     return svg.render("Bytes requested from HBM, by variant")
 
 
+# --- where the last kernels stand -----------------------------------------------------------------
+
+# Two runs on one GPU. If both have timed a kernel, the second counts: FlashAttention-3 and -4 ran in it.
+STANDING = ("attention_h200.json", "peers_h200.json")
+PEERS = {"flash (FA2)": "FlashAttention-2", "cuDNN": "cuDNN", **{f"FlashAttention-{n}": "" for n in (3, 4)}}
+
+
+def _relative_to_cudnn(file: str, head_dim: int, backward: bool) -> dict[tuple, dict[tuple, float]]:
+    """For each problem of a file, the speeds of its kernels relative to cuDNN's."""
+    found: dict[tuple, dict[tuple, float]] = {}
+    for timing in _load(file)["timings"]:
+        grouped = timing.get("kv_heads", 0) > 0  # 0: as many heads of K and V as of Q
+        if timing["head_dim"] == head_dim and bool(timing.get("backward")) == backward and not grouped:
+            problem = tuple(timing[name] for name in ("batch", "heads", "seq", "causal"))
+            kernel = (timing["chapter"] or "", timing["variant"])
+            found.setdefault(problem, {})[kernel] = timing["median_ms"]
+    return {
+        problem: {kernel: times["", "cuDNN"] / ms for kernel, ms in times.items()}
+        for problem, times in found.items()
+        if ("", "cuDNN") in times
+    }
+
+
+def standing(backward: bool, head_dim: int = 128) -> tuple[list[tuple], dict[tuple[str, str], float]]:
+    """The problems that both runs of STANDING timed, and for each kernel the geometric mean of its speed on
+    them relative to cuDNN's in the same run. Chapters first, then the kernels of others.
+    """
+    runs = [_relative_to_cudnn(file, head_dim, backward) for file in STANDING]
+    problems = sorted(runs[0].keys() & runs[1].keys())
+    means = {}
+    for run in runs:
+        of_all = set.intersection(*({*run[problem]} for problem in problems))
+        for kernel in of_all:
+            product = math.prod(run[problem][kernel] for problem in problems)
+            means[kernel] = product ** (1 / len(problems))
+    # In the order of the chapters; PEERS, which have none, come last.
+    timed = dict.fromkeys(
+        (t["chapter"] or "", t["variant"]) for t in _load(STANDING[0])["timings"] if t["head_dim"] == head_dim
+    )
+    chapters = sorted((kernel for kernel in timed if kernel[0]), key=lambda kernel: kernel[0])
+    order = [*chapters, *(("", name) for name in PEERS)]
+    return problems, {kernel: means[kernel] for kernel in order if kernel in means}
+
+
+def both_passes() -> str:
+    """The speed of the last chapters' variants and of FlashAttention-2, -3, -4, relative to cuDNN's."""
+    svg, top = Plot(), 0.0
+    device = _load(STANDING[0])["device"]
+    for title, backward in (("Forward", False), ("Backward", True)):
+        _, means = standing(backward)
+        rows = []
+        for (chapter, variant), mean in means.items():
+            name = f"{chapter[:2]} {variant}" if chapter else PEERS[variant] or variant
+            colour = CHAPTER_COLOURS[chapter[:2]] if chapter else GREY
+            rows.append((name, mean, colour, f"{mean:.2f}"))
+        svg.text(
+            0, top + 14, f"{title}: speed relative to cuDNN (dashed), bf16, d = 128, {device}", 12, bold=True
+        )
+        top = _bars(svg, top + 28, rows, max(means.values()), 1.0) + 18
+    return svg.render(
+        "Speed of the variants of chapters 07 to 10 relative to cuDNN, FlashAttention-2, -3 and -4"
+    )
+
+
 # --- the walk over the tiles ----------------------------------------------------------------------
 
 TILES, SECONDS = 4, 0.6  # a side of the matrix of tiles, and a visit
@@ -420,6 +484,7 @@ def swap() -> str:
 DRAWINGS: dict[str, Callable[[], str]] = {
     "roofline": roofline,
     "climb": climb,
+    "both_passes": both_passes,
     "ladder": ladder,
     "hbm_bytes": hbm_bytes,
     "swap": swap,

@@ -23,6 +23,7 @@ from . import highlight, notebooks
 # The pages other than chapters: file and name, in the order of the menu. The front page is README.md.
 PAGES_BEFORE = {"README.md": "index"}
 PAGES_AFTER = {
+    "docs/pages/using.md": "using",
     "docs/pages/watching.md": "watching",
     "docs/pages/debugging.md": "debugging",
     "docs/pages/numerics.md": "numerics",
