@@ -123,7 +123,7 @@ struct Consumer {
   /// @param queries  of the step; hide_scores(*this, queries) sets to -inf what they do not see of rS
   template <class Queries>
   __device__ __forceinline__ void p_and_ds(const Queries& queries) {
-    // EXERCISE 6: Issue dP and dV, and compute P and dS. Whenever this warpgroup computes, a product is to be in flight.
+    // EXERCISE 6: Issue dP and dV, and compute P and dS. During the arithmetic of both, a product is to be in flight.
     hide_scores(*this, queries);
     place.wait_full(s.do_ring);
     ptx::wgmma_fence();
