@@ -83,7 +83,7 @@ struct __align__(1024) BackwardMemory {
   std::uint64_t full[Tile::kMostSlots], empty[Tile::kMostSlots];
   std::uint64_t resident_full, rows_full, rows_empty;
   std::uint64_t received_full[Tile::kConsumers];
-  std::uint64_t own_free[Tile::kConsumers];  ///< nobody needs `own` any more, nor its copy there
+  std::uint64_t own_free[Tile::kConsumers];  ///< `own` has been read, and its copy in the other block
 };
 
 template <class Tile>
@@ -358,10 +358,11 @@ struct BackwardConsumer {
            lane % 4 * 2;  // swizzled by the row, modulo 8
   }
 
-  /// dS^T = P^T * (dP^T - D).
+  /// dS^T = P^T * (dP^T - D): rS has dP^T, and the other block sends P^T.
   __device__ __forceinline__ void score_gradients() {
     float2 delta[8];
     load_rows(delta);
+    // EXERCISE 4: Turn dP^T into dS^T, in place. Let the other block overwrite P^T as soon as this warp has read it.
     wait_received();
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
@@ -375,6 +376,7 @@ struct BackwardConsumer {
       }
     }
     leave_received();
+    // END 4
   }
   /// Waits for what the other block sends.
   __device__ __forceinline__ void wait_received() {
@@ -383,8 +385,10 @@ struct BackwardConsumer {
   }
   /// This warp does not need what the other block has sent any more.
   __device__ __forceinline__ void leave_received() {
+    // EXERCISE 5: Tell those who wait for it. Which barrier do they wait at, and in which block?
     __syncwarp();
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive_cluster_relaxed(ptx::mapa(&s.own_free[index], 1 - rank));
+    // END 5
   }
 
   /// Stores P^T or dS^T of this warpgroup's queries, rounded to 16 bits, and sends a copy to the other block.
@@ -555,7 +559,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     ptx::barrier_cluster_arrive();  // this block sends nothing more
     w.store(maps, resident, kv_head, first_key);
   }
-  // Nobody ends while the other block may still write here.
+  // No block ends while the other may still write to it.
   ptx::barrier_cluster_wait();
 }
 

@@ -1,7 +1,7 @@
 """Chapter 11 on a GPU: time against the share of blocks that exist, beside dense attention and PyTorch's
 FlexAttention.
 
-    python3 -m tools.bench.masks [--groups steps,blocks,masks,packed,dropout] [--head-dims 64,128]
+    python3 -m tools.bench.masks [--groups steps,blocks,masks,packed,dropout,scores] [--head-dims 64,128]
     [--rounds R] [--json FILE]
 
     steps    the variants that lead to "compressed"
@@ -59,6 +59,7 @@ WINDOW = 1024
 SHORTEST, LONGEST = 50, 4000
 SEQUENCES = 16  # packed or padded
 DROPOUT = 0.1
+SCORES = ("--softcap=50", "--alibi")  # of the variant `scores`
 LAUNCHES = 10
 HOPPER = "hopper"  # runs on compute capability 9.0 alone
 FLEX = "FlexAttention"
@@ -210,7 +211,21 @@ def _dropout(where: dict) -> list[Case]:
     return [Case("dropout", f"{DROPOUT:g}", dropout=DROPOUT, **both, **size, **where)]
 
 
-GROUPS = {"steps": _steps, "blocks": _blocks, "masks": _masks, "packed": _packed, "dropout": _dropout}
+def _scores(where: dict) -> list[Case]:
+    seq = 4096
+    size = {"batch": TOKENS // seq, "seq": seq, "tokens": TOKENS}
+    both = {"variants": ("compressed", "scores"), "beside": ()}
+    return [Case("scores", "softcap, ALiBi", **both, **size, **where)]
+
+
+GROUPS = {
+    "steps": _steps,
+    "blocks": _blocks,
+    "masks": _masks,
+    "packed": _packed,
+    "dropout": _dropout,
+    "scores": _scores,
+}
 
 # --- ours: programs -------------------------------------------------------------------------------
 
@@ -236,8 +251,8 @@ def calls_of_programs(case: Case, folder: Path) -> dict:
             calls[name] = partial(time_of_program, chapter, variant, words)
     masked = case.size_options() + case.mask_options(folder)
     for variant in case.variants:
-        words = [f"--dropout={case.dropout:g}"] if variant == "dropout" else []
-        calls[variant] = partial(time_of_program, "11_masks", variant, masked + words)
+        own = {"dropout": (f"--dropout={case.dropout:g}",), "scores": SCORES}.get(variant, ())
+        calls[variant] = partial(time_of_program, "11_masks", variant, [*masked, *own])
     return calls
 
 
