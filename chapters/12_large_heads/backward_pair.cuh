@@ -385,7 +385,7 @@ struct BackwardConsumer {
   }
   /// This warp does not need what the other block has sent any more.
   __device__ __forceinline__ void leave_received() {
-    // EXERCISE 5: Tell those who wait for it. Which barrier do they wait at, and in which block?
+    // EXERCISE 5: Release the panel that the other block has sent. Which barrier counts that, and in which block?
     __syncwarp();
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive_cluster_relaxed(ptx::mapa(&s.own_free[index], 1 - rank));
     // END 5

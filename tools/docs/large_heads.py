@@ -188,7 +188,7 @@ def arrow(svg: Svg, x1: float, x2: float, y: float, colour: str) -> None:
 
 def copies_of_rows() -> str:
     """Why two copies of `rows` are enough: two warpgroups over three tiles, of which one is late."""
-    svg, left, high, unit = Svg(), 96, 24, 56
+    svg, left, high, unit = Svg(), 108, 24, 56
     early = ((0, "write", 0), (1.5, "read", 0), (2.5, "write", 1), (5, "read", 1), (6, "write", 0))
     late = ((0.5, "write", 0), (2.5, "read", 0), (4, "write", 1), (5.5, "read", 1), (6.5, "write", 0))
     tops = (26, 96)

@@ -780,7 +780,8 @@ def large_variants(data: dict) -> str:
                 cells.append(f"{first:.0f} to {after:.0f} ({after / first:.2f})")
         rows.append([f"`{name}`", f"`{before}`" if before else "-", what, *cells])
     names = [f"{size}, TFLOP/s" for size in sizes.values()]
-    return on_device(data, ["variant", "changes", "what it does differently", *names], rows)
+    header = ["variant", "changes", "what it does differently", *names]
+    return f"{data['device']}:\n\n" + table(header, rows, left=3)
 
 
 def _ring_problem(data: dict, options: list[str]) -> str:
