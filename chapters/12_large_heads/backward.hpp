@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "backward_pair.cuh"
+#include "backward_tiles.cuh"
 #include "shapes.hpp"
 
 namespace fa::ch12 {
