@@ -289,7 +289,7 @@ __device__ __forceinline__ Bits draw_transposed(const Dropout& dropout, int head
   return bits >> Dropout::place(first_query, 0);  // fragments of 16 queries may be the lower half of 32
 }
 
-/// P^T o Z and dS^T / scale = P^T o (Z o dA^T - D / scale), as operands.
+/// P^T o Z and dS^T / scale, as operands.
 /// @param rdA     dA^T = V dO^T
 /// @param sDelta  D of the first query
 template <class Tile>

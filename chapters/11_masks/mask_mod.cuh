@@ -71,7 +71,7 @@ struct Window {
   int shift;  ///< seq_k - seq_q
   int width;  ///< seq_q + seq_k: no mask
   __host__ __device__ TileKind kind(const Rect& r) const {
-    // EXERCISE 1: What does the window leave of the rectangle? The distance of a key grows from its corner at the lower left, of the last query and the first key, to the upper right.
+    // EXERCISE 1: What does the window leave of the rectangle?
     const int least = r.keys.first.position - (r.queries.last.position + shift);
     const int most = r.keys.last.position - (r.queries.first.position + shift);
     if (least >= width || -most >= width) return TileKind::kEmpty;
@@ -102,7 +102,7 @@ struct KeyLength {
 struct Documents {
   __host__ __device__ TileKind kind(const Rect& r) const {
     const Span &queries = r.queries, &keys = r.keys;
-    // EXERCISE 4: What is left of it? The numbers of documents never decrease, from the first query to the last and from the first key to the last.
+    // EXERCISE 4: What is left of the rectangle?
     if (keys.first.document > queries.last.document || keys.last.document < queries.first.document)
       return TileKind::kEmpty;
     // They overlap. If each has one document only, it is the same one.

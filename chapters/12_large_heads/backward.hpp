@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "backward_pair.cuh"
+#include "backward_tiles.cuh"
 #include "shapes.hpp"
 
 namespace fa::ch12 {
@@ -17,14 +17,16 @@ constexpr std::int64_t kMostColsOfBackward = 512;
 
 inline std::int64_t padded_queries(std::int64_t seq_q) { return (seq_q + 127) / 128 * 128; }
 
-/// Calls f(std::type_identity<Tile>()) with the tiles for these widths.
-template <class T, class F>
-auto with_backward_tiles(std::int64_t head_dim, std::int64_t head_dim_v, F f) {
-  const std::int64_t cols = std::max(head_dim, head_dim_v);
-  if (cols <= 128) return f(std::type_identity<BackwardTiles<T, 64>>());
-  if (cols <= 256) return f(std::type_identity<BackwardTiles<T, 128>>());
-  return f(std::type_identity<BackwardTiles<T, 256>>());
-}
+struct Backward {
+  /// Calls f(std::type_identity<Tile>()) with the tiles for these widths.
+  template <class T, class F>
+  static constexpr auto with_tiles(std::int64_t head_dim, std::int64_t head_dim_v, F f) {
+    const std::int64_t cols = std::max(head_dim, head_dim_v);
+    if (cols <= 128) return f(std::type_identity<BackwardTiles<T, 64>>());
+    if (cols <= 256) return f(std::type_identity<BackwardTiles<T, 128>>());
+    return f(std::type_identity<BackwardTiles<T, 256>>());
+  }
+};
 
 /// Launches prepare_backward(), pair_gradients() and finish_dq(), for fp16 and bf16.
 void launch_backward(const Args& args, cudaStream_t stream);
@@ -40,7 +42,7 @@ inline std::vector<TensorSpec> workspace_of_backward(const Shape& shape) {
 }
 
 inline Traffic traffic_of_backward(const Shape& shape) {
-  return with_backward_tiles<__half>(
+  return Backward::with_tiles<__half>(
       shape.head_dim, shape.value_dim(), [&]<class Tile>(std::type_identity<Tile>) {
         constexpr std::int64_t kHalf = 2;
         const std::int64_t heads = shape.batch * shape.heads, kv_heads = shape.batch * shape.kv_heads;
@@ -74,7 +76,7 @@ inline Traffic traffic_of_backward(const Shape& shape) {
 }
 
 inline std::size_t shared_bytes_of_backward(const Shape& shape) {
-  return with_backward_tiles<__half>(
+  return Backward::with_tiles<__half>(
       shape.head_dim, shape.value_dim(), [&]<class Tile>(std::type_identity<Tile>) {
         return backward_shared_bytes<Tile>(
             backward_sizes<Tile>(int(shape.head_dim), int(shape.value_dim()), kSharedBytesOfHopper));

@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "09_hopper/copies.cuh"
+#include "backward_tiles.cuh"
 #include "device/attention.cuh"
 #include "device/clusters.cuh"
 #include "device/convert.cuh"
@@ -28,82 +28,6 @@
 #include "pair_work.cuh"
 
 namespace fa::ch12 {
-
-using ch09::TensorMap;
-
-/// What the backward pass adds to Attention.
-template <class T>
-struct PairBackward : Attention<T> {
-  const T* d_o;
-  T* dq;
-  float* log2_sum;  ///< [batch, heads, padded_queries]: LSE * log2 e, or +inf
-  float* delta;     ///< [batch, heads, padded_queries]: D = rowsum(dO * O)
-  float* dq_sum;    ///< [batch, heads, padded_queries / 64, panels of dQ, 64 * 64]: in the order of registers
-  int padded_queries;
-  Strides do_strides, dq_strides;
-};
-
-/// @tparam kGradientCols  columns of dK or dV of a warpgroup: half of those of its block
-template <class Element, int kGradientCols>
-struct BackwardTiles {
-  using T = Element;
-  static constexpr int kConsumers = 2;
-  static constexpr int kThreads = 128 * (1 + kConsumers);
-  static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
-  static constexpr int Br = 128;  ///< queries of a step: 64 for each consumer
-  static constexpr int Bc = 64;   ///< keys of a pair
-  static constexpr int kCols = kGradientCols;
-  static constexpr int kBlockCols = 2 * kCols;
-  static constexpr int kPanel = 64 * 64;  ///< elements
-  static constexpr int kStep = 16;        ///< queries of a slice of `summed`
-  static constexpr int kSlot = Br * 64 > kStep* kBlockCols ? Br * 64 : kStep* kBlockCols;
-  static constexpr int kMostSlots = 16;
-};
-
-/// The tensors of one of the two blocks.
-struct BackwardMaps {
-  TensorMap resident[2];  ///< K, V: 64 keys
-  TensorMap scored[2];    ///< Q, dO: 128 queries, 64 columns at a time
-  TensorMap summed[2];    ///< dO, Q: 16 queries, all columns
-  TensorMap gradient[2];  ///< dV, dK: 16 keys
-};
-struct BackwardSizes {
-  int panels[2];  ///< of 64 columns, of K and Q, of V and dO
-  int slots;
-};
-
-template <class Tile>
-struct __align__(1024) BackwardMemory {
-  using T = typename Tile::T;
-  T own[Tile::kConsumers]
-       [Tile::kPanel];  ///< P^T or dS^T, which this block has computed: 64 keys, 64 queries of each consumer
-  T received[Tile::kConsumers][Tile::kPanel];  ///< dS^T or P^T, from the other block
-  T k[Tile::kCols / 64][Tile::kPanel];         ///< the columns of K of this block's half of dQ
-  float rows[Tile::Br];                        ///< of the step's queries: log2_sum or delta
-  std::uint64_t full[Tile::kMostSlots], empty[Tile::kMostSlots];
-  std::uint64_t resident_full, rows_full, rows_empty;
-  std::uint64_t received_full[Tile::kConsumers];
-  std::uint64_t own_free[Tile::kConsumers];  ///< nobody needs `own` any more, nor its copy there
-};
-
-template <class Tile>
-constexpr int panels_of_resident(const BackwardSizes& sizes) {
-  int most = Tile::kBlockCols / 64;  // dK or dV, in the end
-  for (const int panels : sizes.panels) most = panels > most ? panels : most;
-  return most;
-}
-template <class Tile>
-constexpr std::size_t backward_shared_bytes(const BackwardSizes& sizes) {
-  return sizeof(BackwardMemory<Tile>) +
-         sizeof(typename Tile::T) * (std::size_t(panels_of_resident<Tile>(sizes)) * Tile::kPanel +
-                                     std::size_t(sizes.slots) * Tile::kSlot);
-}
-template <class Tile>
-constexpr BackwardSizes backward_sizes(int head_dim, int head_dim_v, std::size_t shared_bytes_of_device) {
-  BackwardSizes sizes = {{(head_dim + 63) / 64, (head_dim_v + 63) / 64}, Tile::kMostSlots};
-  while (sizes.slots > 0 && backward_shared_bytes<Tile>(sizes) > shared_bytes_of_device) --sizes.slots;
-  return sizes;
-}
 
 // --- before and after --------------------------------------------------------------------------------------
 
@@ -358,10 +282,11 @@ struct BackwardConsumer {
            lane % 4 * 2;  // swizzled by the row, modulo 8
   }
 
-  /// dS^T = P^T * (dP^T - D).
+  /// dS^T = P^T * (dP^T - D): rS has dP^T, and the other block sends P^T.
   __device__ __forceinline__ void score_gradients() {
     float2 delta[8];
     load_rows(delta);
+    // EXERCISE 4: Turn dP^T into dS^T, in place. Let the other block overwrite P^T as soon as this warp has read it.
     wait_received();
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
@@ -375,6 +300,7 @@ struct BackwardConsumer {
       }
     }
     leave_received();
+    // END 4
   }
   /// Waits for what the other block sends.
   __device__ __forceinline__ void wait_received() {
@@ -383,8 +309,10 @@ struct BackwardConsumer {
   }
   /// This warp does not need what the other block has sent any more.
   __device__ __forceinline__ void leave_received() {
+    // EXERCISE 5: Release the panel that the other block has sent. Which barrier counts that, and in which block?
     __syncwarp();
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive_cluster_relaxed(ptx::mapa(&s.own_free[index], 1 - rank));
+    // END 5
   }
 
   /// Stores P^T or dS^T of this warpgroup's queries, rounded to 16 bits, and sends a copy to the other block.
@@ -555,7 +483,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     ptx::barrier_cluster_arrive();  // this block sends nothing more
     w.store(maps, resident, kv_head, first_key);
   }
-  // Nobody ends while the other block may still write here.
+  // No block ends while the other may still write to it.
   ptx::barrier_cluster_wait();
 }
 

@@ -1,6 +1,6 @@
 /// @file
-/// Query tiles whose O is divided among warpgroups, and in `cluster` among two blocks: each computes its
-/// share of P and gets the others' shares, so that no score is computed twice, and none goes to HBM.
+/// Query tiles whose O is divided among warpgroups, and in `cluster` among two blocks. Each computes its
+/// share of P and receives the others' shares, so no score is computed twice, and none goes to HBM.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -74,8 +74,8 @@ struct PairProducer {
                     tile * Tile::Bc + rank * Tile::kKeys, kv_in_batch, kv_batch);
     }
   }
-  /// The block's columns of V, 16 keys at a time, in the order in which P is there: that of this block comes
-  /// first.
+  /// The block's columns of V, 16 keys at a time, in the order in which add_pv() takes P: that of this block
+  /// comes first.
   __device__ __forceinline__ void load_v(int tile) {
 #pragma unroll 1
     for (int key = 0; key < Tile::Bc; key += Tile::kStep) {
@@ -132,13 +132,12 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     for (float& o : rO) o = 0.0f;
   }
 
-  /// S = Q K^T for this warpgroup's keys, summed over slices of 64 columns. A slice is left when the next
-  /// one's products have been issued and its own are complete.
+  /// S = Q K^T for this warpgroup's keys, summed over slices of 64 columns.
   __device__ __forceinline__ void multiply_qk() {
     int slot = this->next_slot();
     ptx::wgmma_fence();
     issue_slice<false>(rS, q, slot);
-    // EXERCISE 2: Add the other slices. Keep one slice's products in flight, and leave a slot as soon as nobody here reads it.
+    // EXERCISE 2: Add the other slices. The tensor cores must not run dry, and the producer must get each slot back as early as possible.
     for (int panel = 1; panel < panels; ++panel) {
       const int before = slot;
       slot = this->next_slot();
@@ -176,8 +175,8 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     }
   }
 
-  /// P = 2^(s - m), in place, with m the maximum that all warpgroups with the same queries agree on. Rescales
-  /// what was summed before, if a maximum has grown by more than the threshold in some row of the warp.
+  /// P = 2^(s - m), in place. m is the maximum over all warpgroups with the same queries. Rescales what was
+  /// summed before, if a maximum has grown by more than the threshold in some row of the warp.
   __device__ __forceinline__ void softmax() {
     float top[2];
 #pragma unroll
@@ -239,7 +238,7 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     // END 3
   }
 
-  /// O += P V, after which this warpgroup needs no P.
+  /// O += P V, and then releases P.
   __device__ __forceinline__ void multiply_pv() {
     add_pv();
     this->leave_p();
@@ -277,7 +276,7 @@ struct PairConsumer : Sharer<Tile, PairMemory<Tile>> {
     float sum[2], inv_l[2];
 #pragma unroll
     for (int row = 0; row < 2; ++row) sum[row] = warp_reduce<4>(l[row], Sum());
-    this->reduce_over_sharers(sum, Sum());  // and now nobody multiplies Q any more
+    this->reduce_over_sharers(sum, Sum());  // after this, no warpgroup multiplies Q
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const int query = first_query + 8 * row + lane / 4;

@@ -18,8 +18,8 @@ using ch09::moved;
 using ch09::warpgroup_index;
 
 /// O of a query tile is divided by columns among warpgroups, and these among the blocks of a cluster. If that
-/// is not enough, the tile is computed in parts, each with other columns, by blocks that know nothing of each
-/// other. Warpgroups that share queries divide the scores of a key tile among them, too, by keys.
+/// is not enough, the tile is computed in parts, each with other columns, by independent blocks. Warpgroups
+/// that share queries divide the scores of a key tile among them, too, by keys.
 ///
 /// @tparam kQueryGroups  2: each of a block's two warpgroups has 64 queries; 1: all have the same 64
 /// @tparam kOutputCols   columns of O of a warpgroup
@@ -63,14 +63,14 @@ struct __align__(1024) PairMemory {
   using T = typename Tile::T;
   T p[Tile::kBlocks][Tile::kConsumers]
      [Tile::kPanel];  ///< by the block that has computed it, and its warpgroup
-  /// What the warpgroups with the same queries say of each row: by query group, parity, and warpgroup.
+  /// A number for each row from each warpgroup with the same queries: by query group, parity, and warpgroup.
   float rows[Tile::Br / 64][2][Tile::kBlocks * Tile::kSharers][64];
   std::uint64_t full[Tile::kMostSlots], empty[Tile::kMostSlots];
   std::uint64_t q_full;
   std::uint64_t rows_full[Tile::Br / 64];
   std::uint64_t p_full[Tile::kConsumers];  ///< the other block's P
   std::uint64_t
-      p_free[Tile::kConsumers];  ///< nobody needs what this warpgroup has stored to p, here and there
+      p_free[Tile::kConsumers];  ///< what this warpgroup has stored to p has been read, in both blocks
 };
 
 /// Which part of shared memory is what.

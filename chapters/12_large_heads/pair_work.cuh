@@ -1,6 +1,6 @@
 /// @file
-/// What the pairs of blocks have in common: their work, their places in the ring of slots, and how warpgroups
-/// with the same queries agree on a number.
+/// What the pairs of blocks have in common: their work, their places in the ring of slots, and the exchange
+/// of numbers between warpgroups with the same queries.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -134,7 +134,7 @@ struct Sharer {
     }
   }
 
-  /// Nobody may overwrite what these warpgroups have stored to `p` before all of them have called this.
+  /// This warp has read all of `p`. A panel may be overwritten when every warp that reads it has called this.
   __device__ __forceinline__ void leave_p() {
     if (threadIdx.x % 32 == 0) {
 #pragma unroll

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <stdexcept>
 #include <type_traits>
 #include <vector>
@@ -75,21 +74,6 @@ struct Overlapped : Cluster {
     return overlapped_pair_attention<Tile>;
   }
 };
-
-/// Whether this build has a kernel of a step: answers to exercises are compiled for the widths of their
-/// inputs alone, with as many columns of V as of Q and K (attention/launch.hpp).
-template <class Step, class Tile>
-constexpr bool is_compiled_for() {
-#ifdef FA_LARGE_TILES_ONLY
-  const auto is_tile = []<class Chosen>(std::type_identity<Chosen>) { return std::is_same_v<Chosen, Tile>; };
-  return is_one_of(kTypesOfBuild, kDTypeOf<typename Tile::T>) &&
-         std::any_of(std::begin(kHeadDimsOfBuild), std::end(kHeadDimsOfBuild), [&](int cols) {
-           return Step::template with_tiles<typename Tile::T>(cols, cols, is_tile);
-         });
-#else
-  return true;
-#endif
-}
 
 template <class Step, class T>
 void launch_step(const Args& args, cudaStream_t stream) {

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <type_traits>
 
+#include "attention/launch.hpp"
 #include "attention/two_way_attention.hpp"
 #include "harness/chapter.hpp"
 
@@ -40,6 +43,21 @@ PairReads pair_reads(const Shape& shape) {
     reads.rows += tiles * (end - first);
   }
   return reads;
+}
+
+/// Whether this build has a kernel of a step, or of the backward pass: answers to exercises are compiled for
+/// the widths of their inputs alone, with as many columns of V as of Q and K (attention/launch.hpp).
+template <class Step, class Tile>
+constexpr bool is_compiled_for() {
+#ifdef FA_LARGE_TILES_ONLY
+  const auto is_tile = []<class Chosen>(std::type_identity<Chosen>) { return std::is_same_v<Chosen, Tile>; };
+  return is_one_of(kTypesOfBuild, kDTypeOf<typename Tile::T>) &&
+         std::any_of(std::begin(kHeadDimsOfBuild), std::end(kHeadDimsOfBuild), [&](int cols) {
+           return Step::template with_tiles<typename Tile::T>(cols, cols, is_tile);
+         });
+#else
+  return true;
+#endif
 }
 
 }  // namespace fa::ch12

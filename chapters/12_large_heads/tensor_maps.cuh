@@ -3,7 +3,7 @@
 #pragma once
 
 #include "09_hopper/tensor_maps.cuh"
-#include "backward_pair.cuh"
+#include "backward_tiles.cuh"
 #include "device/attention.cuh"
 #include "pair_fp32.cuh"
 

@@ -106,6 +106,24 @@ class Table(unittest.TestCase):
         with self.assertRaises(measured.NoSuchMeasurement):
             measured.large(data, "fp32")
 
+    def test_a_variant_stands_beside_the_one_that_it_changes(self):
+        case = {"group": "bf16", "causal": False, "head_dim": 512}
+        data = {
+            "device": "NVIDIA H100",
+            "timings": [
+                case | {"kernel": "12 o_shared", "tflops": 400.0},
+                case | {"kernel": "12 cluster", "tflops": 600.0},
+                case | {"kernel": "12 cluster", "tflops": 900.0, "causal": True},
+            ],
+        }
+        lines = measured.large_variants(data).splitlines()
+        named = {line.split("|")[1].strip(): line for line in lines if line.startswith("| `")}
+        self.assertEqual(list(named), [f"`{name}`" for name, _, _ in measured.LARGE_VARIANTS])
+        self.assertIn("| `o_shared` | two blocks", named["`cluster`"])
+        self.assertIn("| 400 to 600 (1.50) | - |", named["`cluster`"])
+        self.assertIn("| 400 | - |", named["`o_shared`"])
+        self.assertIn("| - | - |", named["`final`"])
+
 
 if __name__ == "__main__":
     PROGRAM = Path(sys.argv[1]) / "bin" / "ch12_large_heads"

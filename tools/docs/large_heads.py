@@ -171,14 +171,101 @@ def exchange() -> str:
         svg.text(x + block_width / 4, 174, f"keys {first} to {first + half - 1}", 10, "middle")
         svg.text(x + 3 * block_width / 4, 174, f"keys {second} to {second + half - 1}", 10, "middle")
     middle = block_width + 38
-    for y, begin, end in ((56, middle - 28, middle + 28), (74, middle + 28, middle - 28)):
-        svg.segment(begin, y, end, y, GREY, 1.4)
-        back = -6 if end > begin else 6
-        svg.segment(end, y, end + back, y - 4, GREY, 1.4)
-        svg.segment(end, y, end + back, y + 4, GREY, 1.4)
+    arrow(svg, middle - 28, middle + 28, 56, GREY)
+    arrow(svg, middle + 28, middle - 28, 74, GREY)
     svg.text(middle, 94, "2 x 8 KiB", 10, "middle")
     svg.text(middle, 107, "each way", 10, "middle")
     return svg.render("P of a tile in the two blocks of a cluster")
+
+
+def arrow(svg: Svg, x1: float, x2: float, y: float, colour: str) -> None:
+    """A horizontal line with a head at x2."""
+    back = -6 if x2 > x1 else 6
+    svg.segment(x1, y, x2, y, colour, 1.4)
+    svg.segment(x2, y, x2 + back, y - 4, colour, 1.4)
+    svg.segment(x2, y, x2 + back, y + 4, colour, 1.4)
+
+
+def copies_of_rows() -> str:
+    """Why two copies of `rows` are enough: two warpgroups over three tiles, of which one is late."""
+    svg, left, high, unit = Svg(), 108, 24, 56
+    early = ((0, "write", 0), (1.5, "read", 0), (2.5, "write", 1), (5, "read", 1), (6, "write", 0))
+    late = ((0.5, "write", 0), (2.5, "read", 0), (4, "write", 1), (5.5, "read", 1), (6.5, "write", 0))
+    tops = (26, 96)
+    svg.text(left, 12, "time", 11)
+    arrow(svg, left + 34, left + 7.6 * unit, 8, GREY)
+    for name, top, steps in (("warpgroup A", tops[0], early), ("warpgroup B", tops[1], late)):
+        svg.text(left - 10, top + 16, name, 12, "end", bold=True)
+        for begin, what, copy in steps:
+            x = left + begin * unit
+            svg.box(x, top, 0.9 * unit, high, WARPS[copy])
+            svg.text(x + 0.45 * unit, top + 16, f"{what} {copy}", 11, "middle", colour=ON_COLOUR)
+    of_b = left + 4 * unit + 0.45 * unit
+    svg.segment(of_b, tops[1], of_b, tops[0] + 14, GREY, 1.4)
+    arrow(svg, of_b, left + 5 * unit - 2, tops[0] + 14, GREY)
+    svg.text(of_b - 8, 68, "A waits at rows_full for the numbers of B", 11, "end")
+    y = tops[1] + high + 20
+    for line in (
+        "A writes copy 0 again after it has read copy 1, and that holds what B has written.",
+        "B wrote copy 1 after it had read copy 0. By then, no warpgroup reads copy 0.",
+    ):
+        svg.text(0, y, line, 11)
+        y += 16
+    svg.width = max(svg.width, left + 7.7 * unit)
+    return svg.render("The two copies of rows, written and read by two warpgroups")
+
+
+STEPS_OF_TILE = (  # of a warpgroup: what it does, and the barrier that it waits at before
+    ("S of its own keys", ""),
+    ("sends its maxima to all", ""),
+    ("m of all, then P", "rows_full"),
+    ("stores and sends P", "p_free"),
+    ("multiplies own P", ""),
+    ("multiplies received P", "p_full"),
+    ("has read all of P", ""),
+)
+SIGNALS = (  # after which of these steps, what goes to the other block, and at which barrier it counts there
+    (1, "64 floats each: st_async", "bytes at rows_full"),
+    (3, "8 KiB of P each: bulk_copy_cluster", "bytes at p_full"),
+    (6, "relaxed arrival of each warp", "counts at p_free"),
+)
+
+
+def signals() -> str:
+    """Which signals the blocks of a pair exchange in one tile, and what each waits for."""
+    svg, left, wide, high, gap, between = Svg(), 130, 150, 26, 14, 190
+    right = left + wide + between
+    for x, name in ((left, "block 0"), (right, "block 1")):
+        svg.text(x, 14, name, 13, bold=True)
+    for number, (what, awaited) in enumerate(STEPS_OF_TILE):
+        y = 24 + number * (high + gap)
+        for block, x in enumerate((left, right)):
+            svg.box(x, y, wide, high, WARPS[block], 0.75)
+            svg.text(x + wide / 2, y + 17, what, 11, "middle", colour=ON_COLOUR)
+        if awaited:
+            svg.text(left - 8, y + 17, f"waits at {awaited}", 11, "end")
+            svg.text(right + wide + 8, y + 17, f"waits at {awaited}", 11)
+    for number, what, how in SIGNALS:
+        y = 24 + number * (high + gap) + high / 2
+        arrow(svg, left + wide + 4, right - 6, y - 4, WARPS[0])
+        arrow(svg, right - 4, left + wide + 6, y + 4, WARPS[1])
+        svg.text(left + wide + between / 2, y - 10, what, 11, "middle")
+        svg.text(left + wide + between / 2, y + 19, how, 11, "middle")
+    y = 24 + len(STEPS_OF_TILE) * (high + gap) + 16
+    svg.text(
+        0,
+        y,
+        "An arrow ends in the block whose barrier counts it. Each block waits at its own barriers. rows_full",
+        11,
+    )
+    svg.text(
+        0,
+        y + 15,
+        "and p_free also count what the block's own warpgroups send. p_free is awaited in the next tile.",
+        11,
+    )
+    svg.width = right + wide + 110
+    return svg.render("What the two blocks of a pair signal to each other in one tile")
 
 
 # --- bytes
@@ -226,5 +313,7 @@ def requested_bytes() -> str:
 DRAWINGS: dict[str, Callable[[], str]] = {
     "shares_of_o": shares,
     "exchange": exchange,
+    "copies_of_rows": copies_of_rows,
+    "signals": signals,
     "requested_bytes": requested_bytes,
 }

@@ -76,12 +76,13 @@ KIND and ARGUMENTS are one of
         time and memory against the length, from tools/bench/scaling.py
     results: FILE layouts forward|backward
         head dimensions and layouts in chapters 07 and 08, from tools/bench/layouts.py
-    results: FILE masks steps|blocks|masks|packed|dropout forward|backward [HEAD_DIM SEQ]
+    results: FILE masks steps|blocks|masks|packed|dropout|scores forward|backward [HEAD_DIM SEQ]
         chapter 11 beside dense attention and FlexAttention, from tools/bench/masks.py
     results: FILE+FILE.. mask_variants
         the variants of chapter 11, each beside the one that it changes
-    results: FILE large fp32|bf16|lengths|widths|backward
-        chapter 12 beside PyTorch's kernels and standard attention, from tools/bench/large.py
+    results: FILE large fp32|bf16|lengths|widths|backward|variants
+        chapter 12 beside PyTorch's kernels and standard attention, from tools/bench/large.py; or each of its
+        variants beside the one that it changes
     results: FILE ring times|links|sweep|changes|million
         chapter 13 on several GPUs beside PyTorch's context_parallel, from tools/bench/ring.py
     results: FILE decoding shapes|steps|pages|ragged|fp8|splits|short
@@ -721,8 +722,9 @@ RESULTS = {
     r"chapters": measured.chapters,
     r"soak": measured.soak,
     r"layouts (forward|backward)": measured.layouts,
-    r"masks (steps|blocks|masks|packed|dropout) (forward|backward)(?: (\d+) (\d+))?": measured.masks,
+    r"masks (steps|blocks|masks|packed|dropout|scores) (forward|backward)(?: (\d+) (\d+))?": measured.masks,
     r"mask_variants": measured.mask_variants,
+    r"large variants": measured.large_variants,
     r"large (\w+)": measured.large,
     r"ring times": measured.ring_times,
     r"ring links": measured.ring_links,

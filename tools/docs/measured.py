@@ -698,7 +698,7 @@ def masks(data: dict, group: str, which: str, head_dim: str | None = None, seq: 
         sizes = ",".join(str(row[k]) for k in ("batch", "heads", "seq", "head_dim"))
         rows.append([row["mask"], f"[{sizes}]", *cells])
     unit = "million tokens/s" if group == "packed" else "ms"
-    first = {"blocks": "blocks that exist", "dropout": "p"}.get(group, "mask")
+    first = {"blocks": "blocks that exist", "dropout": "rate", "scores": "functions"}.get(group, "mask")
     return on_device(data, [f"{first}; {unit}", "problem", *kernels], rows)
 
 
@@ -742,9 +742,9 @@ def mask_variants(dense: dict, *files: dict) -> str:
     rows = []
     for name, before, changes, where in MASK_VARIANTS:
         cells = ["not measured", "-", "-"]
-        if where:
-            of = dict(zip(("group", "mask", "pass"), where, strict=True)) | size
-            data, row = next((f, r) for f in files for r in f["rows"] if of.items() <= r.items())
+        of = dict(zip(("group", "mask", "pass"), where, strict=True)) | size
+        if at := next(((f, r) for f in files for r in f["rows"] if of.items() <= r.items()), None):
+            data, row = at
             ms = row["ms"] | (
                 {"07's final": found[0]["median_ms"]} if data["device"] == dense["device"] else {}
             )
@@ -797,6 +797,43 @@ def large(data: dict, group: str) -> str:
     device = data.get("device") or data["machine"]["name"]
     header = ["TFLOP/s (time / that of chapter 12)", *names]
     return on_device({"device": device}, header, rows)
+
+
+LARGE_VARIANTS = (  # variant, the one that it changes, what it does differently
+    ("slices_of_d", "", "256 columns of O for each block, and all of S"),
+    ("spilled", "slices_of_d", "computes S once: O goes to HBM and back for each key tile"),
+    ("o_shared", "slices_of_d", "two warpgroups of a block share P: 512 columns"),
+    ("cluster", "o_shared", "two blocks send each other P: 1024 columns"),
+    ("overlapped", "cluster", "issues the next tile's S before the softmax"),
+    ("final", "cluster", "takes fp32, too, and has a backward pass"),
+)
+
+
+def large_variants(data: dict) -> str:
+    """What each variant of chapter 12 changes, and its speed beside that of the variant it changes, in bf16,
+    for the two problems without a mask.
+    """
+    sizes = {512: "[2,4,8192,512]", 1024: "[1,4,8192,1024]"}
+    of = {
+        (row["kernel"], row["head_dim"]): row["tflops"]
+        for row in data["timings"]
+        if row["group"] == "bf16" and not row["causal"]
+    }
+    rows = []
+    for name, before, what in LARGE_VARIANTS:
+        cells = []
+        for head_dim in sizes:
+            after, first = of.get((f"12 {name}", head_dim)), of.get((f"12 {before}", head_dim))
+            if after is None:
+                cells.append("-")
+            elif first is None:
+                cells.append(f"{after:.0f}")
+            else:
+                cells.append(f"{first:.0f} to {after:.0f} ({after / first:.2f})")
+        rows.append([f"`{name}`", f"`{before}`" if before else "-", what, *cells])
+    names = [f"{size}, TFLOP/s" for size in sizes.values()]
+    header = ["variant", "changes", "what it does differently", *names]
+    return f"{data['device']}:\n\n" + table(header, rows, left=3)
 
 
 def _ring_problem(data: dict, options: list[str]) -> str:
