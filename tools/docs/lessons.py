@@ -82,7 +82,7 @@ KIND and ARGUMENTS are one of
         the variants of chapter 11, each beside the one that it changes
     results: FILE large fp32|bf16|lengths|widths|backward
         chapter 12 beside PyTorch's kernels and standard attention, from tools/bench/large.py
-    results: FILE ring times|links|sweep|changes|million
+    results: FILE ring times|waits|links|changes|million
         chapter 13 on several GPUs beside PyTorch's context_parallel, from tools/bench/ring.py
     results: FILE decoding shapes|steps|pages|ragged|fp8|splits|short
         chapter 14 beside other kernels and the speed of reading, from tools/bench/decoding.py
@@ -725,6 +725,7 @@ RESULTS = {
     r"mask_variants": measured.mask_variants,
     r"large (\w+)": measured.large,
     r"ring times": measured.ring_times,
+    r"ring waits": measured.ring_waits,
     r"ring links": measured.ring_links,
     r"ring changes": measured.ring_changes,
     r"ring million": measured.ring_million,

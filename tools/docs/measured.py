@@ -775,6 +775,42 @@ def ring_times(data: dict) -> str:
     return on_device({**data, "device": f"{data['gpus']} x {device}"}, header, rows)
 
 
+def ring_waits(data: dict) -> str:
+    """What the forward passes of chapter 13 hide. With the time of a rank's own block and that of everything
+    else, both measured by themselves: how long a pass takes if the blocks of the slowest rank hide all else,
+    and if they hide nothing.
+    """
+    ranks, rows = data["gpus"], []
+    for run in (run for run in data["runs"] if "result" in run and "--backward" not in run["options"]):
+        causal = "--causal" in run["options"]
+        for variant in run["result"]["variants"]:
+            own, rest, ideal = (variant[key] for key in ("own_ms", "rest_ms", "ideal_ms"))
+            ms, name = variant["time_ms"]["median"], variant["name"]
+            # The last rank's own block is causal, half of one; each other block of it is whole.
+            count = 2 * ranks - 1 if causal and name in ("ring", "all_gather") else ranks
+            hidden, serial = count * own, count * own + rest
+            rows.append(
+                [
+                    f"`{name}`, {'causal' if causal else 'full'}",
+                    f"{count} x {own:.2f}",
+                    f"{rest:.2f}",
+                    f"{hidden:.2f} ({ideal / hidden:.2f})",
+                    f"{serial:.2f} ({ideal / serial:.2f})",
+                    f"{ms:.2f} ({ideal / ms:.2f})",
+                ]
+            )
+    device = next(run["result"]["device"] for run in data["runs"] if "result" in run)
+    header = [
+        "variant, mask; ms (of ideal)",
+        "products",
+        "all else",
+        "all hidden",
+        "nothing hidden",
+        "measured",
+    ]
+    return on_device({**data, "device": f"{ranks} x {device}"}, header, rows)
+
+
 def ring_links(data: dict) -> str:
     """Bytes that the ranks of chapter 13 send to others, all together: by the formula, and as the counters of
     NVLink say.
