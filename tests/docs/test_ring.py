@@ -99,6 +99,19 @@ class Tables(unittest.TestCase):
         self.assertIn("| PyTorch, ring, flash | 12.00 (0.25) | 40.00 (0.20) |", text)
         self.assertIn("| causal, forward | full, both passes |", text)
 
+    def test_variants(self):
+        """Each beside the one that it changes; both tables of the chapter name all variants."""
+        names = [name for name, _, _ in measured.RING_VARIANTS]
+        runs = [self.run_of(options, 3.0) for options in ("--causal", "--causal --backward", "")]
+        for run in runs:
+            variants = run["result"]["variants"]
+            for name in ("all_gather", "all_to_all"):
+                variants.append({**variants[0], "name": name, "time_ms": {"median": 5.0}})
+            self.assertEqual({v["name"] for v in variants}, set(names))
+        text = measured.ring_variants({"gpus": 2, "runs": runs})
+        self.assertIn("| `zigzag` | `ring` |", text)
+        self.assertIn("| 6.00 | 3.75 (0.62) | 6.00 | 3.75 (0.62) |", text)
+
     def test_waits(self):
         """The last rank of a causal ring has one causal block and R - 1 whole ones: 2 R - 1 causal ones."""
         runs = [self.run_of(options, 3.0) for options in ("--causal", "", "--backward")]
@@ -142,7 +155,7 @@ class Tables(unittest.TestCase):
             "variants": [variant],
         }
         text = measured.ring_million({"gpus": 4, "million": {"result": result}})
-        self.assertIn("| 1,048,576 | 8 | 1000 | 0.80 | 600 | 3.0 | 2.5e-03 |", text)
+        self.assertIn("| 1,048,576 | 8 | 1000 | 3200 | 0.80 | 600 | 3.0 | 2.5e-03 |", text)
 
 
 class Bench(unittest.TestCase):
