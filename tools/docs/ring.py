@@ -60,9 +60,10 @@ def _steps(svg, x, y, work):
         svg.text(x - 8, top + 15, f"rank {rank}", 11, "end")
         for step, share in enumerate(row):
             left = x + step * cell
-            svg.box(left, top, width * share, height, WARPS[rank], 0.35, "none")
+            svg.box(left, top, width * share, height, WARPS[rank], 1, "none")
             svg.box(left, top, width, height)
-            svg.text(left + width / 2, top + 15, _number(share), 11, "middle")
+            middle, colour = (width * share / 2, ON_COLOUR) if share else (width / 2, "")
+            svg.text(left + middle, top + 15, _number(share), 11, "middle", colour=colour)
         svg.text(x + len(row) * cell + 6, top + 15, f"in all {_number(sum(row))}", 11)
     top = y + len(work) * (height + 6) + 14
     svg.text(x - 8, top, "slowest", 11, "end", bold=True)
