@@ -42,7 +42,7 @@ class Ranks {
   /// The same for numbers: those of all ranks, one rank after the other.
   std::vector<double> all(const std::vector<double>& mine);
 
-  /// The error of the lowest rank that has one, on all ranks; nothing if all are content.
+  /// The error of the lowest failing rank, on every rank; empty if none failed.
   std::optional<Error> agree(const std::optional<Error>& mine);
 
   void barrier() { agree(std::nullopt); }

@@ -45,6 +45,16 @@ def run(ranks: int, options: str, **more: str) -> subprocess.CompletedProcess:
 
 
 class Results(unittest.TestCase):
+    def test_the_first_program_of_the_lesson(self):
+        program = str(Path(PROGRAM).with_name("first_ring"))
+        for ranks in (1, 4):
+            words = [program if word == PROGRAM else word for word in command(ranks, "")]
+            done = subprocess.run(
+                words, check=False, capture_output=True, text=True, timeout=60, env=environment()
+            )
+            said = f"{ranks} of {ranks} ranks have the keys of rank 0\n"
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, said, ""))
+
     def test_all_numbers_of_ranks(self):
         for options, (counts, traded) in PROBLEMS.items():
             errors: dict[str, float] = {}

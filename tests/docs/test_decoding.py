@@ -61,6 +61,20 @@ class Tables(unittest.TestCase):
         self.assertIn("| us (of the speed of reading) | `paged` |", text)
         self.assertIn("| b: 64 x 32/8, 1 x 8,192, $d$ = 128, pages of 64 | 625.0 (0.96) |", text)
 
+    def test_variants(self):
+        """Each beside the one that it changes. Times with pages are not compared with others."""
+        rows = []
+        for name, before, _, (old_group, group, problem) in measured.DECODING_VARIANTS:
+            rows.append(self.row(group, problem, name, 500))
+            if before:
+                rows.append(self.row(old_group, problem, before, 1000))
+        rows = list({(r["group"], r["name"], r["kernel"]): r for r in rows}.values())
+        rows.append(self.row("fp8", "b", "fp8_cache", 9) | {"page_size": 16})
+        text = measured.decoding_variants({"device": "GPU", "timings": rows})
+        self.assertIn("| `fp8_cache` | `paged` | elements of 8 bits | b | 1000.0 | 500.0 (0.50) |", text)
+        self.assertIn("| `one_block_a_head` | chapter 07 |", text)
+        self.assertEqual(text.count("\n| `"), len(measured.DECODING_VARIANTS))
+
 
 if __name__ == "__main__":
     unittest.main()

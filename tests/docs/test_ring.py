@@ -1,10 +1,11 @@
-"""The drawing of chapter 13 shows what its schedule says.
+"""The drawings of chapter 13 show what its schedule says.
 
 python3 -m tests.docs.test_ring BUILD_DIR: its bin/ring_schedule prints it.
 """
 
 import contextlib
 import io
+import itertools
 import json
 import sys
 import tempfile
@@ -45,12 +46,35 @@ class Work(unittest.TestCase):
             self.assertEqual(len(set(pairs)), 1, "ranks have different work in a step")
 
 
+class Streams(unittest.TestCase):
+    """The drawing of streams is near what was measured, and no stream does two things at a time."""
+
+    def test_times(self):
+        for variant, bars_of in (("zigzag", ring.bars_of_zigzag), ("overlapped", ring.bars_of_overlapped)):
+            call, transfer, measured_ms = ring.times_of(variant)
+            bars = bars_of(call, transfer)
+            self.assertAlmostEqual(max(bar.end for bar in bars) / measured_ms, 1, delta=0.05)
+            for stream in {bar.stream for bar in bars}:
+                own = sorted((bar.begin, bar.end) for bar in bars if bar.stream == stream)
+                for (_, end), (begin, _) in itertools.pairwise(own):
+                    self.assertLessEqual(end, begin)
+
+
+class Home(unittest.TestCase):
+    def test_how_a_rank_gets_its_gradients(self):
+        data = ring.schedule()
+        round_trip, straight = ([tuple(m) for m in data[name]] for name in ("round", "straight"))
+        self.assertEqual(ring.way_home(round_trip, 0), [(2, 1, 2, 2), (3, 2, 3, 4), (4, 3, 0, 4)])
+        self.assertEqual(ring.way_home(straight, 0), [(0, 3, 0, 2), (1, 2, 0, 2), (2, 1, 0, 2)])
+
+
 class Tables(unittest.TestCase):
     """Tables from what tools/bench/ring.py writes."""
 
     def run_of(self, options: str, ideal: float) -> dict:
         def variant(name: str, ms: float) -> dict:
-            return {"name": name, "ideal_ms": ideal, "time_ms": {"median": ms}}
+            times = {"ideal_ms": ideal, "own_ms": ideal / 2, "rest_ms": 1.0}
+            return {"name": name, "time_ms": {"median": ms}} | times
 
         variants = [variant("ring", 2 * ideal), variant("zigzag", 1.25 * ideal)]
         variants.append(variant("overlapped", ideal))
@@ -74,6 +98,31 @@ class Tables(unittest.TestCase):
         self.assertIn("| `zigzag` | 3.75 (0.72) | 10.00 (0.72) |", text)
         self.assertIn("| PyTorch, ring, flash | 12.00 (0.25) | 40.00 (0.20) |", text)
         self.assertIn("| causal, forward | full, both passes |", text)
+
+    def test_variants(self):
+        """Each beside the one that it changes; both tables of the chapter name all variants."""
+        names = [name for name, _, _ in measured.RING_VARIANTS]
+        runs = [self.run_of(options, 3.0) for options in ("--causal", "--causal --backward", "")]
+        for run in runs:
+            variants = run["result"]["variants"]
+            for name in ("all_gather", "all_to_all"):
+                variants.append({**variants[0], "name": name, "time_ms": {"median": 5.0}})
+            self.assertEqual({v["name"] for v in variants}, set(names))
+        text = measured.ring_variants({"gpus": 2, "runs": runs})
+        self.assertIn("| `zigzag` | `ring` |", text)
+        self.assertIn("| 6.00 | 3.75 (0.62) | 6.00 | 3.75 (0.62) |", text)
+
+    def test_waits(self):
+        """The last rank of a causal ring has one causal block and R - 1 whole ones: 2 R - 1 causal ones."""
+        runs = [self.run_of(options, 3.0) for options in ("--causal", "", "--backward")]
+        text = measured.ring_waits({"gpus": 2, "runs": runs})
+        for row in (
+            "| `ring`, causal | 3 x 1.50 | 1.00 | 4.50 (0.67) | 5.50 (0.55) | 6.00 (0.50) |",
+            "| `overlapped`, causal | 2 x 1.50 | 1.00 | 3.00 (1.00) | 4.00 (0.75) | 3.00 (1.00) |",
+            "| `ring`, full | 2 x 1.50 | 1.00 | 3.00 (1.00) | 4.00 (0.75) | 6.00 (0.50) |",
+        ):
+            self.assertIn(row, text)
+        self.assertEqual(text.count("`ring`"), 2, "only forward passes")
 
     def test_links(self):
         runs = [self.run_of("--causal", 3.0)]
@@ -106,7 +155,7 @@ class Tables(unittest.TestCase):
             "variants": [variant],
         }
         text = measured.ring_million({"gpus": 4, "million": {"result": result}})
-        self.assertIn("| 1,048,576 | 8 | 1000 | 0.80 | 600 | 3.0 | 2.5e-03 |", text)
+        self.assertIn("| 1,048,576 | 8 | 1000 | 3200 | 0.80 | 600 | 3.0 | 2.5e-03 |", text)
 
 
 class Bench(unittest.TestCase):

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .drawings import WARPS, Svg
+from .drawings import ON_COLOUR, WARPS, Svg
 
 # Two sequences with two heads of K each: tiles of each head.
 HEADS = (12, 12, 4, 4)
@@ -56,13 +56,13 @@ def _heads(svg: Svg, x: float, y: float, owners: list[list[int]]) -> None:
         svg.text(x, top + 14, f"seq. {head // 2}, head {head % 2}", 11)
         left = x + 84
         for tile, block in enumerate(of_head):
-            svg.box(left + tile * cell, top, cell, height, WARPS[block % 4], 0.3 if block % 8 < 4 else 0.12)
+            svg.box(left + tile * cell, top, cell, height, WARPS[block % 4])
         start = 0
         for tile in range(1, len(of_head) + 1):
             if tile == len(of_head) or of_head[tile] != of_head[start]:
                 middle = left + (start + tile) / 2 * cell
                 svg.box(left + start * cell, top, (tile - start) * cell, height, thick=1.4)
-                svg.text(middle, top + 14, str(of_head[start]), 11, "middle", bold=True)
+                svg.text(middle, top + 14, str(of_head[start]), 11, "middle", True, ON_COLOUR)
                 start = tile
 
 
@@ -80,7 +80,7 @@ def decoding_work() -> str:
         top = 40 + head * 25
         svg.text(0, top + 14, f"seq. {head // 2}, head {head % 2}", 11)
         for row in range(4):
-            svg.box(84, top + row * 5, tiles * 15, 5, WARPS[row], 0.4)
+            svg.box(84, top + row * 5, tiles * 15, 5, WARPS[row])
         svg.text(84 + tiles * 15 + 6, top + 14, f"{4 * head} to {4 * head + 3}", 11, bold=True)
     for number, (name, what, owners) in enumerate(panels, 1):
         x, y = number % 2 * width, number // 2 * 172
@@ -118,9 +118,9 @@ def decoding_merge() -> str:
             if level < 2:
                 parent = number * (2, 1)[level] // (2 * warps if level == 0 else 2)
                 svg.segment(x, y + height, middle(level + 1, parent), y + step)
-            svg.box(x - box / 2, y, box, height, colour, 0.35, thick=0.8)
+            svg.box(x - box / 2, y, box, height, colour, thick=0.8)
             name = (f"warp {number % warps}", f"block {number}", "last block")[level]
-            svg.text(x, y + 19, name, 11, "middle")
+            svg.text(x, y + 19, name, 11, "middle", colour=ON_COLOUR)
         svg.text(2 * warps * (box + gap) + 6, y + 19, words, 11)
     svg.text(
         0, y0 + 3 * step - 36, "Each line multiplies by 2^(m of the part - m of all), then adds l and O.", 11
@@ -156,21 +156,23 @@ def decoding_pages() -> str:
     left = 60
     x = left
     for number, sequence in enumerate(SEQUENCES):
-        svg.text(x, 13, f"sequence {number}: {sequence.length} keys", 11)
+        marked = (
+            f". Key {key}, violet: column {key // PAGE_SIZE}, token {key % PAGE_SIZE}" if number == 0 else ""
+        )
+        svg.text(x, 13, f"sequence {number}: {sequence.length} keys{marked}", 11)
         for column, at in enumerate(sequence.pages):
             own = min(PAGE_SIZE, sequence.length - column * PAGE_SIZE)
             start = x + column * page
             svg.box(start, 22, own * cell, 20, WARPS[number], 0.35)
             svg.box(start, 22, page, 20, thick=0.8)
-            svg.box(start, 94, page, 22, WARPS[number], 0.2)
-            svg.text(start + page / 2, 109, str(at), 11, "middle", bold=True)
+            svg.box(start, 94, page, 22, WARPS[number])
+            svg.text(start + page / 2, 109, str(at), 11, "middle", True, ON_COLOUR)
             svg.segment(start + page / 2, 42, start + page / 2, 94, thick=0.6)
             svg.segment(start + page / 2, 116, left + (at + 0.5) * page, 192, WARPS[number], 1)
         if number == 0:
             found, token = place_of(sequence, key)
             svg.box(x + key * cell, 22, cell, 20, WARPS[3], 1)
             svg.box(left + found * page + token * cell, 192, cell, 20, WARPS[3], 1)
-            svg.text(x + key * cell + 10, 58, f"key {key}: column {key // PAGE_SIZE}, token {token}", 11)
         x += len(sequence.pages) * page + 20
     for at in range(count):
         users = [n for n, sequence in enumerate(SEQUENCES) if at in sequence.pages]

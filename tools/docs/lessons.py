@@ -83,9 +83,9 @@ KIND and ARGUMENTS are one of
     results: FILE large fp32|bf16|lengths|widths|backward|variants
         chapter 12 beside PyTorch's kernels and standard attention, from tools/bench/large.py; or each of its
         variants beside the one that it changes
-    results: FILE ring times|links|sweep|changes|million
+    results: FILE ring variants|times|waits|links|changes|million
         chapter 13 on several GPUs beside PyTorch's context_parallel, from tools/bench/ring.py
-    results: FILE decoding shapes|steps|pages|ragged|fp8|splits|short
+    results: FILE decoding variants|shapes|steps|pages|ragged|fp8|splits|short
         chapter 14 beside other kernels and the speed of reading, from tools/bench/decoding.py
     results: FILE soak
         the coverage of the random problems of tests/soak/soak.py
@@ -726,10 +726,13 @@ RESULTS = {
     r"mask_variants": measured.mask_variants,
     r"large variants": measured.large_variants,
     r"large (\w+)": measured.large,
+    r"ring variants": measured.ring_variants,
     r"ring times": measured.ring_times,
+    r"ring waits": measured.ring_waits,
     r"ring links": measured.ring_links,
     r"ring changes": measured.ring_changes,
     r"ring million": measured.ring_million,
+    r"decoding variants": measured.decoding_variants,
     r"decoding (shapes|steps|pages|ragged|fp8|splits|short|little)": measured.decoding,
     r"sanitizer": measured.sanitizer,
     r"hazards": measured.hazards,

@@ -864,6 +864,79 @@ def ring_times(data: dict) -> str:
     return on_device({**data, "device": f"{data['gpus']} x {device}"}, header, rows)
 
 
+def ring_waits(data: dict) -> str:
+    """What the forward passes of chapter 13 hide. With the time of a rank's own block and that of everything
+    else, both measured by themselves: how long a pass takes if the blocks of the slowest rank hide all else,
+    and if they hide nothing.
+    """
+    ranks, rows = data["gpus"], []
+    for run in (run for run in data["runs"] if "result" in run and "--backward" not in run["options"]):
+        causal = "--causal" in run["options"]
+        for variant in run["result"]["variants"]:
+            own, rest, ideal = (variant[key] for key in ("own_ms", "rest_ms", "ideal_ms"))
+            ms, name = variant["time_ms"]["median"], variant["name"]
+            # The last rank's own block is causal, half of one; each other block of it is whole.
+            count = 2 * ranks - 1 if causal and name in ("ring", "all_gather") else ranks
+            hidden, serial = count * own, count * own + rest
+            rows.append(
+                [
+                    f"`{name}`, {'causal' if causal else 'full'}",
+                    f"{count} x {own:.2f}",
+                    f"{rest:.2f}",
+                    f"{hidden:.2f} ({ideal / hidden:.2f})",
+                    f"{serial:.2f} ({ideal / serial:.2f})",
+                    f"{ms:.2f} ({ideal / ms:.2f})",
+                ]
+            )
+    device = next(run["result"]["device"] for run in data["runs"] if "result" in run)
+    header = [
+        "variant, mask; ms (of ideal)",
+        "products",
+        "all else",
+        "all hidden",
+        "nothing hidden",
+        "measured",
+    ]
+    return on_device({**data, "device": f"{ranks} x {device}"}, header, rows)
+
+
+# The variants of chapter 13: name, the variant that it changes, what it does differently.
+RING_VARIANTS = (
+    ("all_gather", "", "gives every rank all keys before it computes"),
+    ("ring", "all_gather", "passes K and V on to the next rank while it computes with them"),
+    ("zigzag", "ring", "gives each rank an early and a late piece of the sequence"),
+    (
+        "overlapped",
+        "zigzag",
+        "begins with a transfer, overlaps steps, and sends parts of dK and dV straight home",
+    ),
+    ("all_to_all", "all_gather", "trades tokens for heads: every rank has all tokens of some heads"),
+)
+
+
+def ring_variants(data: dict) -> str:
+    """What each variant of chapter 13 changes, and its time under a causal mask beside that of the variant it
+    changes.
+    """
+    runs = [run for run in data["runs"] if "result" in run and "--causal" in run["options"]]
+    times = [{v["name"]: v["time_ms"]["median"] for v in run["result"]["variants"]} for run in runs]
+    rows = []
+    for name, before, changes in RING_VARIANTS:
+        cells = [f"`{name}`", f"`{before}`" if before else "-", changes]
+        for ms in times:
+            cells += (
+                [f"{ms[before]:.2f}", f"{ms[name]:.2f} ({ms[name] / ms[before]:.2f})"]
+                if before
+                else ["-", f"{ms[name]:.2f}"]
+            )
+        rows.append(cells)
+    header = ["variant", "changes", "what it does differently"]
+    for run in runs:
+        header += [f"{_ring_problem(data, run['options'])}: before, ms", "ms (ratio)"]
+    device = f"{data['gpus']} x {runs[0]['result']['device']}"
+    return f"{device}:\n\n{table(header, rows, left=3)}"
+
+
 def ring_links(data: dict) -> str:
     """Bytes that the ranks of chapter 13 send to others, all together: by the formula, and as the counters of
     NVLink say.
@@ -927,12 +1000,13 @@ def ring_million(data: dict) -> str:
     ms, error = variant["time_ms"]["median"], variant["check"]["tensors"]["o"]
     return on_device(
         {**data, "device": f"{data['gpus']} x {result['device']}"},
-        ["tokens", "heads", "ms", "of ideal", "TFLOP/s of each", "GB of each", "error of O"],
+        ["tokens", "heads", "ms", "ms of one GPU", "of ideal", "TFLOP/s of each", "GB of each", "error of O"],
         [
             [
                 f"{problem['seq_q']:,}",
                 str(problem["heads"]),
                 f"{ms:.0f}",
+                f"{variant['ideal_ms'] * problem['ranks']:.0f}",
                 f"{variant['ideal_ms'] / ms:.2f}",
                 f"{variant['tflops']:.0f}",
                 f"{memory / 1e9:.1f}",
@@ -968,6 +1042,61 @@ def decoding(data: dict, group: str) -> str:
         return on_device(data, [corner, *kernels], rows)
     rows = [[kernel, *(of.get(kernel, "-") for of in cells.values())] for kernel in kernels]
     return on_device(data, [corner, *cells], rows)
+
+
+# The variants of chapter 14: name, the variant that it changes, what it does differently, and where the two
+# are compared: groups and problem of tools/bench/decoding.py.
+DECODING_VARIANTS = (
+    ("one_block_a_head", "", "keys are the rows of the products; one query", ("steps", "steps", "a")),
+    (
+        "packed_heads",
+        "one_block_a_head",
+        "the heads that share K are columns of one product",
+        ("steps", "steps", "a"),
+    ),
+    (
+        "split_keys",
+        "packed_heads",
+        "several blocks share the keys of a head; a second kernel merges",
+        ("steps", "steps", "b"),
+    ),
+    (
+        "in_flight",
+        "split_keys",
+        "TMA, and a private ring for each warp: more bytes in flight, no barrier in the loop",
+        ("steps", "steps", "b"),
+    ),
+    (
+        "balanced",
+        "in_flight",
+        "all blocks have equally many granules, whatever the lengths",
+        ("steps", "steps", "b"),
+    ),
+    ("one_kernel", "balanced", "the last block of a head merges: no second kernel", ("steps", "steps", "b")),
+    (
+        "paged",
+        "one_kernel",
+        "the cache may be in pages, found through a table; launches begin early",
+        ("shapes", "shapes", "b"),
+    ),
+    ("fp8_cache", "paged", "elements of 8 bits", ("pages", "fp8", "b")),
+    ("ampere", "paged", "`cp.async` instead of TMA: for every GPU since sm_80", ("shapes", "shapes", "b")),
+)
+
+
+def decoding_variants(data: dict) -> str:
+    """What each variant of chapter 14 changes, and its time beside that of the variant it changes."""
+    us = {(t["group"], t["name"], t["kernel"]): t["us"] for t in data["timings"] if not t["page_size"]}
+    rows = []
+    for name, before, changes, (old_group, group, problem) in DECODING_VARIANTS:
+        own = us[group, problem, name]
+        cells = ["-", f"{own:.1f}"]
+        if before:
+            old = us[old_group, problem, before]
+            cells = [f"{old:.1f}", f"{own:.1f} ({own / old:.2f})"]
+        rows.append([f"`{name}`", f"`{before}`" if before else "chapter 07", changes, problem, *cells])
+    header = ["variant", "changes", "what it does differently", "problem", "before, us", "us (ratio)"]
+    return f"{data['device']}:\n\n{table(header, rows, left=4)}"
 
 
 def sanitizer(data: dict) -> str:

@@ -1,6 +1,6 @@
 /// @file
-/// Prints as JSON what each rank of chapter 13 computes in each step under a causal mask, for
-/// tools/docs/ring.py.
+/// Prints as JSON what each rank of chapter 13 computes in each step under a causal mask, and where parts of
+/// dK travel, for tools/docs/ring.py.
 #include <cstdint>
 #include <cstdio>
 
@@ -9,7 +9,12 @@
 namespace {
 
 using fa::ch13::Call;
+using fa::ch13::Changes;
+using fa::ch13::Kind;
+using fa::ch13::Name;
+using fa::ch13::Plan;
 using fa::ch13::Ring;
+using fa::ch13::Share;
 using fa::ch13::Split;
 
 constexpr int kRanks = 4;
@@ -43,6 +48,31 @@ void print(const char* name, const Split& split) {
   std::printf("]}");
 }
 
+/// Prints the messages with dK in the backward passes of all ranks: step, rank, peer, bytes of an element.
+void print_messages(const char* name, Plan (*plan_of)(const Share&, const Changes&), const Changes& with) {
+  std::printf("\"%s\": [", name);
+  const char* before = "";
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const Share share = {.split = {.R = kRanks, .tokens = kTokens, .zigzag = true},
+                         .rank = rank,
+                         .batch = 1,
+                         .heads = 1,
+                         .kv_heads = 1,
+                         .head_dim = 64,
+                         .causal = true};
+    int step = 0;
+    for (const auto& operations : plan_of(share, with)) {
+      for (const auto& op : operations) {
+        if (op.kind != Kind::kSend || op.reads[0].buffer.tensor != Name::kDk) continue;
+        std::printf("%s[%d, %d, %d, %d]", before, step, rank, op.peer, op.reads[0].element_bytes);
+        before = ", ";
+      }
+      ++step;
+    }
+  }
+  std::printf("]");
+}
+
 }  // namespace
 
 int main() {
@@ -50,5 +80,10 @@ int main() {
   print("ring", {.R = kRanks, .tokens = kTokens, .zigzag = false});
   std::printf(", ");
   print("zigzag", {.R = kRanks, .tokens = kTokens, .zigzag = true});
+  std::printf(", ");
+  print_messages("round", fa::ch13::ring_backward, {});
+  std::printf(", ");
+  print_messages("straight", fa::ch13::homeward_backward,
+                 {.head_start = true, .steps = true, .parts = true, .registered = true, .homeward = true});
   std::printf("}\n");
 }

@@ -29,9 +29,15 @@ def wavefronts(result: dict, which: str = "") -> int:
     return sum(shared.get(f"{way}_wavefronts{which}", 0) for way in ("load", "store"))
 
 
+def _link_bytes(result: dict) -> int:
+    """What all ranks of chapter 13 send to others."""
+    return sum(step["counted_bytes"] for steps in result["links"] for step in steps)
+
+
 COUNTS = {
     "bytes": Count("HBM bytes", _traffic("bytes")),
     "sectors": Count("sectors", _traffic("sectors")),
+    "link_bytes": Count("link bytes", _link_bytes),
     "requests": Count("requests", _traffic("requests")),
     "wavefronts": Count("wavefronts of shared memory", wavefronts),
     "conflicts": Count("bank conflicts", lambda r: wavefronts(r) - wavefronts(r, "_ideal")),
