@@ -749,7 +749,7 @@ class Summaries(InATree):
         for folder, *_ in measured.CHAPTERS:
             self.write(f"chapters/01_x/chapters/{folder}/README.md", "")
         text = self.fill("results: a.json+b.json chapters")
-        self.assertIn("| `on_chip` | 1.50 x PyTorch |", text)
+        self.assertIn("| `on_chip` | 1.50 x torch.softmax |", text)
         self.assertIn("| `bc_max` | 4.00 x PyTorch |", text)
         self.assertIn("| `final` | 1.50 x FA2 |", text)
         self.assertIn("take turns | `final` | - |", text)  # not timed yet
