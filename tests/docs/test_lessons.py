@@ -749,10 +749,10 @@ class Summaries(InATree):
         for folder, *_ in measured.CHAPTERS:
             self.write(f"chapters/01_x/chapters/{folder}/README.md", "")
         text = self.fill("results: a.json+b.json chapters")
-        self.assertIn("| `on_chip` | 1.50 x PyTorch |", text)
+        self.assertIn("| `on_chip` | 1.50 x torch.softmax |", text)
         self.assertIn("| `bc_max` | 4.00 x PyTorch |", text)
         self.assertIn("| `final` | 1.50 x FA2 |", text)
-        self.assertIn("take turns | `final` | - |", text)  # not timed yet
+        self.assertIn("alternate | `final` | - |", text)  # not timed yet
         hopper = {"dtype": "bf16", "chapter": "09_hopper", "variant": "final"}
         hopper |= {"head_dim": 64, "causal": False, "seq": 8, "batch": 1, "heads": 1}
         cudnn = hopper | {"chapter": None, "variant": "cuDNN", "median_ms": 2.1}

@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=exercise_or_task,
         metavar="K",
-        help="only this exercise, on the simulator, whatever the others are; or bugK, predictK; default: all",
+        help="only this exercise, on the simulator, with all others solved; or bugK, predictK; default: all",
     )
     setup.add_preset(parser)
     setup.add_no_install(parser)

@@ -112,7 +112,8 @@ def main(console: Console, args: argparse.Namespace) -> int:
     width = max(map(len, words.values()))
 
     console.say("From Softmax to FlashAttention", "bold")
-    console.say(f"   preset {preset}: {why}", "dim")
+    where = "the GPU" if preset.startswith("cuda") else "the simulator"
+    console.say(f"   runs on {where}, preset {preset}: {why}", "dim")
     console.say()
     for exercise, title in titles.items():
         chapter, state = exercise.chapter, states[exercise]

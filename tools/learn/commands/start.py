@@ -10,7 +10,7 @@ from .. import exercises, project, tasks
 from ..console import Console, LearnError
 from .run import write_whole
 
-HELP = "write exercises/NN_name: the chapter's kernels with blanks to fill in"
+HELP = "write exercises/NN_name: the chapter's kernels with blanks; bug1: a kernel with a mistake to find"
 
 
 def add_chapter(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=only_task,
         metavar="bugK|predictK",
-        help="a kernel with a mistake to find, or numbers to predict; default: the exercises",
+        help="a kernel with a mistake to find, or numbers to predict; without it: the exercises",
     )
     parser.add_argument("--force", action="store_true", help="start over, as ./learn reset NN does")
 

@@ -19,7 +19,7 @@ from .profile import SIM
 from .run import refuse_file
 from .try_ import say_blanks
 
-HELP = "a page that shows what a block of a kernel does, step by step: lines, warps, tensors, banks"
+HELP = "make a page that shows, step by step, what the warps of a block do"
 FOLDER = project.ROOT / "build" / "watch"
 OPENERS = ("xdg-open", "wslview")
 
