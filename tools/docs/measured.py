@@ -986,7 +986,7 @@ def ring_changes(data: dict) -> str:
     device = data.get("device") or next(r["result"]["device"] for r in data["runs"] if "result" in r)
     return on_device(
         {**data, "device": f"{data['gpus']} x {device}"},
-        ["without; ms (of ideal), what the change brings", *problems],
+        ["without; ms (of ideal), gain of the change", *problems],
         [[without, *(cell(without, problem) for problem in problems)] for without in rows],
     )
 
