@@ -178,9 +178,8 @@ class Tree:
         for name in ("__init__.py", "levels.py", "unchanged.py"):
             shutil.copy(SOURCE / "tests" / name, self.root / "tests")
         # With the bytecode that Python compiled before.
-        for package in ("docs", "learn", "report", "watch"):
-            target = self.root / "tools" / package
-            shutil.copytree(SOURCE / "tools" / package, target)
+        for package in ("tools/docs", "tools/learn", "tools/report", "tools/watch", "common/gpusim/gpusim"):
+            shutil.copytree(SOURCE / package, self.root / package)
         for folder in ("bin", "data", "json"):
             (self.root / folder).mkdir()
         for tensor in ("q", "k", "v", "do"):

@@ -140,8 +140,15 @@ class Request:
 OWN_WITH_VALUE = ("--device", "--json", "--timeout", "--kernel", "--block")
 
 
+def wants_help(words: list[str]) -> bool:
+    """Whether a word before the program's arguments requests the text above."""
+    return bool({"-h", "--help"} & set(words[: [*words, "--"].index("--")]))
+
+
 def parse(words: list[str]) -> Request:
     """SimError if the words make no sense."""
+    if wants_help(words):
+        return Request(help=True)
     request = Request()
     rest = list(words)
     while rest:
@@ -151,8 +158,6 @@ def parse(words: list[str]) -> Request:
             break
         if not word.startswith("-") or word == "-":
             request.sources.append(word)
-        elif word in ("--help", "-h"):
-            request.help = True
         elif word in ("--fast", "--watch"):
             setattr(request, word[2:], True)
         elif word.split("=")[0] in OWN_WITH_VALUE:

@@ -36,9 +36,9 @@ def build_simulator(console: Console) -> None:
 def main(console: Console, args: argparse.Namespace) -> int:
     """Builds the simulator, and leaves the rest to its own command line."""
     sys.path.insert(0, str(project.ROOT / "common" / "gpusim"))
-    from gpusim import cli
+    from gpusim import cli, options
 
-    if not {"-h", "--help"} & set(args.words[: [*args.words, "--"].index("--")]) and args.words:
+    if args.words and not options.wants_help(args.words):
         build_simulator(console)
 
     def write_page(record: str, source: Path) -> None:
