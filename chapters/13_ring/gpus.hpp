@@ -13,10 +13,10 @@ namespace fa::ch13 {
 std::optional<Error> take_gpu(Ranks& ranks);
 
 /// Bytes that the NVLinks of this GPU have sent since the machine was started, in steps of 1024; nothing if
-/// nothing counts them. Asking takes a tenth of a second.
+/// nothing counts them. A call takes a tenth of a second.
 std::optional<std::int64_t> nvlink_sent_bytes();
 
-/// From now on, nobody asks.
+/// From now on, nvlink_sent_bytes() returns nothing.
 void ignore_nvlink();
 
 }  // namespace fa::ch13
