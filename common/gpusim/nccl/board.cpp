@@ -103,7 +103,7 @@ std::optional<std::string> Board::deadlock() const {
     text += (i == 0 ? "deadlock: " : ", ") + half;
   }
   return text + (only_sends ? ": nobody receives, because each waits until its send is over"
-                            : ": each waits for the other, and nobody is left to act");
+                            : ": each waits for the other, and no rank can go on");
 }
 
 void Board::fail(const std::string& reason) {
