@@ -2,6 +2,7 @@
 /// A whole Hopper program: S = Q K^T for one query tile per head.
 /// A warp copies, a warpgroup multiplies, and the host checks every score.
 #include <cstdio>
+#include <exception>
 #include <vector>
 
 #include "device/launch.cuh"
@@ -128,4 +129,11 @@ int run() {
 
 }  // namespace fa::ch09
 
-int main() { return fa::ch09::run(); }
+int main() {
+  try {
+    return fa::ch09::run();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
