@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gpusim/runtime/block.hpp"
+#include "gpusim/runtime/cluster.hpp"
 
 namespace gpusim {
 namespace {

@@ -135,9 +135,9 @@ void end_by_signal(int signal) {
 
 // Those of the C library only end the process.
 extern "C" {
-[[noreturn]] void _exit(int status) {
+void _exit(int status) {
   const int other = gpusim::do_work_in_child(0);
   gpusim::end_process(other >= 0 ? other : status);
 }
-[[noreturn]] void _Exit(int status) { _exit(status); }
+void _Exit(int status) { _exit(status); }
 }
