@@ -69,6 +69,7 @@ void BlockRunner::process_note(const WarpAccess& access, int warp) {
 }
 
 void BlockRunner::process_note(int thread, AccessKind kind, std::uint32_t value, const void* pc) {
+  has_copies_ = true;
   CopyClock& clock = threads_[thread].copies;
   if (kind == AccessKind::kCopyCommit) {
     clock.committed = value;

@@ -83,6 +83,7 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
   }
   if (debugging_) return;  // on_access() has found the races
   const Actor actor = actor_of(key, warp);
+  if (pattern.is_sequence && use_line(key, access.addresses[0], actor)) return;
   for (int g = 0; g < pattern.group_count; ++g) {
     const std::uint32_t lanes = pattern.groups[g];
     find_races(key, access.addresses[std::countr_zero(lanes)], lanes, actor);
@@ -96,12 +97,11 @@ void BlockRunner::compare_stores(const WarpAccess& access, std::uint32_t lanes, 
   const std::size_t size = access.key.size();
   if (size > 16 || (has_locks_ && is_guarded(address))) return;
   // In the order in which they have stored: each has replaced what the one before it has stored.
-  const std::uint32_t last = AccessLog::digest(address, size);
-  const int number = log_.number_of(access);
+  const std::uint32_t last = digest(address, size);
   int before = -1, differs = -1;
   for (std::uint32_t rest = std::rotr(lanes, first_lane_in_turn_); rest != 0; rest &= rest - 1) {
     const int lane = (first_lane_in_turn_ + std::countr_zero(rest)) % kWarpSize;
-    if (before >= 0 && log_.replaced(number, lane) != last) differs = before;
+    if (before >= 0 && access.replaced[lane] != last) differs = before;
     before = lane;
   }
   if (differs < 0) return;
@@ -220,6 +220,38 @@ void BlockRunner::find_races(InstructionKey key, std::uintptr_t address, std::ui
     return;
   }
   use_global(key, address, key.size(), lanes, actor);
+}
+
+/// An access by all lanes to consecutive words. @return  false if it has to be looked at word by word
+bool BlockRunner::use_line(InstructionKey key, std::uintptr_t address, const Actor& actor) {
+  if (address % 128 != 0 || has_clocks_ || cluster_ != nullptr || key.space() == Space::kCluster)
+    return false;
+  const auto on_race = [&](int lane, const Rival& rival) {
+    found_race(key, address + 4 * std::uintptr_t(lane), actor, lane, rival);
+  };
+  if (key.space() == Space::kShared) {
+    if (key.kind() == AccessKind::kCopyIssue) return false;
+    shared_shadow_.access_line(
+        address - shared_base_, actor, on_race, [](std::size_t, std::size_t, int) {},
+        [&](std::size_t offset) { use_copy(offset, actor.warp); }, [] {});
+    return true;
+  }
+  const std::uintptr_t begin = address - arena_base_;
+  const auto on_first = [&](std::size_t, std::size_t bytes, int lane) {
+    record_use(begin + 4 * std::uintptr_t(lane), bytes, lane, actor);
+  };
+  global_shadow_.page(begin).access_line(
+      begin % GlobalShadow::kPageBytes, actor, on_race, on_first, [](std::size_t) {},
+      [&] {
+        if (launch_->unfinished_from != 0 || !arrivals_.empty() || Streams::instance().are_several()) {
+          for (int lane = 0; lane < kWarpSize; ++lane) on_first(0, 4, lane);
+          return;
+        }
+        const Use use = actor.kind == AccessKind::kRead ? Use::kRead : Use::kWrite;
+        const User first = User::make(number_, actor.warp * kWarpSize, actor.site);
+        arena_.grid_races().record_line(begin, use, first, tally.suspects);
+      });
+  return true;
 }
 
 /// An access by lanes to the same bytes of global memory.

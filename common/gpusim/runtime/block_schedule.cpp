@@ -212,6 +212,7 @@ void BlockRunner::keep_places(int warp) {
 /// The lanes at __activemask() that have the least of the program behind them go on. The others may come
 /// together with these in a later iteration. @return  whether there are any
 bool BlockRunner::release_active(int warp) {
+  if (active_waits_ == 0) return false;
   Thread* lanes = &threads_[warp * kWarpSize];
   const auto is_active = [](const Thread& t) {
     return t.state == State::kWarpSync && t.op == device::WarpOp::kActive;
@@ -232,6 +233,7 @@ bool BlockRunner::release_active(int warp) {
     Thread& t = lanes[std::countr_zero(rest)];
     *static_cast<unsigned*>(t.operand) = together;
     t.state = State::kReady;
+    --active_waits_;
   }
   if (record_ != nullptr) [[unlikely]] {
     record_->begin_batch();
@@ -326,8 +328,8 @@ bool BlockRunner::release_barrier() {
     if (t.state == State::kDone) continue;
     t.state = State::kReady;
     t.value = sum;
-    t.copies.covered_twice_before_barrier = t.copies.covered_twice;
-    known_phases_ = std::max(known_phases_, t.cluster.waited);
+    if (has_copies_) t.copies.covered_twice_before_barrier = t.copies.covered_twice;
+    if (cluster_ != nullptr) known_phases_ = std::max(known_phases_, t.cluster.waited);
   }
   if (record_ != nullptr) [[unlikely]]
     record_block_barrier();
@@ -374,9 +376,10 @@ void BlockRunner::fiber_main(transfer_t from) {
 void BlockRunner::turn_to(Thread& thread) {
   current_ = &thread;
   own_stack_ = reinterpret_cast<std::uintptr_t>(stacks_) + std::size_t(thread.linear) * kStackStride;
+  stack_top_ = own_stack_ + kStackStride - shift_of(thread.linear);
   ::threadIdx = {thread.index.x, thread.index.y, thread.index.z};
   sanitizer::leave(&scheduler_fake_stack_, stacks_ + std::size_t(thread.linear) * kStackStride + kPage,
-                   kStack);
+                   kStack + kPage);
 }
 
 void BlockRunner::resume(Thread& thread) {
@@ -391,15 +394,6 @@ void BlockRunner::resume(Thread& thread) {
   current_runner = nullptr;
   sanitizer::arrive(scheduler_fake_stack_);
   thread.context = back.fctx;
-}
-
-void BlockRunner::suspend() {
-  note_depth();
-  void* fake_stack = nullptr;
-  sanitizer::leave(&fake_stack, scheduler_stack_, scheduler_stack_size_);
-  const transfer_t back = jump_fcontext(scheduler_, nullptr);
-  sanitizer::arrive(fake_stack, &scheduler_stack_, &scheduler_stack_size_);
-  scheduler_ = back.fctx;
 }
 
 void BlockRunner::end_thread() {

@@ -45,6 +45,9 @@ void PatternCache::learn(Pattern& p, const WarpAccess& access) {
   }
   p.key = access.key;
   p.lanes = access.lanes;
+  p.is_sequence = access.lanes == ~0u && access.key.size() == 4;
+  for (int lane = 0; lane < kWarpSize && p.is_sequence; ++lane)
+    p.is_sequence = p.distance[lane] == 4 * std::uintptr_t(lane);
   p.below = first - lowest;
   p.above = highest - first;
   set_cost(p, access);
