@@ -461,6 +461,11 @@ class BlockRunner {
   static void fiber_main(boost::context::detail::transfer_t from);
   void turn_to(Thread& thread);
   void resume(Thread& thread);
+  Thread* next_in_turn();
+  [[gnu::always_inline]] inline void begin_turn(Thread& thread);
+  /// To the next lane of the warp that has a turn, or to the scheduler. @return  from whom, when the thread
+  ///                                                                         has its next turn
+  [[gnu::always_inline]] inline boost::context::detail::transfer_t leave();
   [[gnu::always_inline]] inline void suspend();
   [[noreturn]] void end_thread();
   void announce_in(Thread& thread, const FindingKey& key, const Example& example);
@@ -558,7 +563,7 @@ class BlockRunner {
   void compare_stores(const WarpAccess& access, std::uint32_t lanes, int warp);
   bool is_of_same_instruction(std::uintptr_t address, const Actor& actor, const Rival& rival) const;
   void find_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor);
-  bool use_line(InstructionKey key, std::uintptr_t address, const Actor& actor);
+  bool use_sequence(const WarpAccess& access, const Pattern& pattern, const Actor& actor);
   void use_global(InstructionKey key, std::uintptr_t address, std::size_t size, std::uint32_t lanes,
                   const Actor& actor);
   void found_race(InstructionKey key, std::uintptr_t address, const Actor& actor, int lane,
@@ -777,6 +782,10 @@ class BlockRunner {
   std::array<Warp, kMaxWarps> warps_;
   Thread* current_ = nullptr;
   boost::context::detail::fcontext_t scheduler_ = nullptr;
+  /// Where whoever goes on remembers the context of who has jumped to it.
+  boost::context::detail::fcontext_t* leaving_ = nullptr;
+  Thread* warp_in_turn_ = nullptr;
+  std::uint32_t lanes_to_come_ = 0;  ///< of lanes_in_turn_, rotated so that the first one comes first
   std::uint32_t lanes_in_turn_ =
       0;                         ///< of the current warp: those that continue from its last synchronisation
   std::uint64_t iteration_ = 0;  ///< of current_, by its LoopTracker
@@ -883,13 +892,29 @@ class OutsideKernel {
 
 // Inline, because a processor does not foresee where functions return to in which a thread has waited.
 
+void BlockRunner::begin_turn(Thread& thread) {
+  iteration_ = thread.loops.iteration();
+  register_time_ = warps_[thread.linear / kWarpSize].products.time;
+  log_.enter(thread.linear % kWarpSize);
+  turn_to(thread);
+  current_runner = this;
+}
+
+boost::context::detail::transfer_t BlockRunner::leave() {
+  leaving_ = &current_->context;
+  Thread* const next = sanitizer::kIsOn ? nullptr : next_in_turn();
+  if (next == nullptr) return boost::context::detail::jump_fcontext(scheduler_, this);
+  begin_turn(*next);
+  return boost::context::detail::jump_fcontext(next->context, this);
+}
+
 void BlockRunner::suspend() {
   note_depth();
   void* fake_stack = nullptr;
   sanitizer::leave(&fake_stack, scheduler_stack_, scheduler_stack_size_);
-  const auto back = boost::context::detail::jump_fcontext(scheduler_, nullptr);
+  const auto back = leave();
   sanitizer::arrive(fake_stack, &scheduler_stack_, &scheduler_stack_size_);
-  scheduler_ = back.fctx;
+  *leaving_ = back.fctx;
 }
 
 inline int BlockRunner::sync_threads(int value, const void* pc) {

@@ -83,7 +83,7 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
   }
   if (debugging_) return;  // on_access() has found the races
   const Actor actor = actor_of(key, warp);
-  if (pattern.is_sequence && use_line(key, access.addresses[0], actor)) return;
+  if (pattern.is_sequence && use_sequence(access, pattern, actor)) return;
   for (int g = 0; g < pattern.group_count; ++g) {
     const std::uint32_t lanes = pattern.groups[g];
     find_races(key, access.addresses[std::countr_zero(lanes)], lanes, actor);
@@ -222,35 +222,44 @@ void BlockRunner::find_races(InstructionKey key, std::uintptr_t address, std::ui
   use_global(key, address, key.size(), lanes, actor);
 }
 
-/// An access by all lanes to consecutive words. @return  false if it has to be looked at word by word
-bool BlockRunner::use_line(InstructionKey key, std::uintptr_t address, const Actor& actor) {
-  if (address % 128 != 0 || has_clocks_ || cluster_ != nullptr || key.space() == Space::kCluster)
-    return false;
+/// An access to consecutive addresses. @return  false if its groups have to be looked at one by one
+bool BlockRunner::use_sequence(const WarpAccess& access, const Pattern& pattern, const Actor& actor) {
+  const InstructionKey key = access.key;
+  if (has_clocks_ || cluster_ != nullptr || key.kind() == AccessKind::kCopyIssue) return false;
+  const std::size_t size = key.size(), all = size * std::size_t(pattern.group_count);
+  const std::uintptr_t first = access.addresses[std::countr_zero(access.lanes)];
+  const bool is_line = all == 128 && size == 4 && first % 128 == 0 &&
+                       (actor.kind == AccessKind::kRead || actor.kind == AccessKind::kWrite);
   const auto on_race = [&](int lane, const Rival& rival) {
-    found_race(key, address + 4 * std::uintptr_t(lane), actor, lane, rival);
+    found_race(key, access.addresses[lane], actor, lane, rival);
+  };
+  const auto use_each = [&](RaceShadow& shadow, std::size_t offset, auto&& on_first, auto&& on_copied) {
+    for (int g = 0; g < pattern.group_count; ++g, offset += size)
+      shadow.access(offset, size, pattern.groups[g], actor, on_race, on_first, on_copied);
   };
   if (key.space() == Space::kShared) {
-    if (key.kind() == AccessKind::kCopyIssue) return false;
-    shared_shadow_.access_line(
-        address - shared_base_, actor, on_race, [](std::size_t, std::size_t, int) {},
-        [&](std::size_t offset) { use_copy(offset, actor.warp); }, [] {});
+    if (is_line && shared_shadow_.use_new_line(first - shared_base_, actor)) return true;
+    use_each(
+        shared_shadow_, first - shared_base_, [](std::size_t, std::size_t, int) {},
+        [&](std::size_t offset) { use_copy(offset, actor.warp); });
     return true;
   }
-  const std::uintptr_t begin = address - arena_base_;
-  const auto on_first = [&](std::size_t, std::size_t bytes, int lane) {
-    record_use(begin + 4 * std::uintptr_t(lane), bytes, lane, actor);
+  const std::uintptr_t begin = first - arena_base_, page = begin / GlobalShadow::kPageBytes;
+  const std::size_t offset = begin % GlobalShadow::kPageBytes;
+  if (offset + all > GlobalShadow::kPageBytes) return false;
+  const auto on_first = [&](std::size_t word, std::size_t bytes, int lane) {
+    record_use(page * GlobalShadow::kPageBytes + word, bytes, lane, actor);
   };
-  global_shadow_.page(begin).access_line(
-      begin % GlobalShadow::kPageBytes, actor, on_race, on_first, [](std::size_t) {},
-      [&] {
-        if (launch_->unfinished_from != 0 || !arrivals_.empty() || Streams::instance().are_several()) {
-          for (int lane = 0; lane < kWarpSize; ++lane) on_first(0, 4, lane);
-          return;
-        }
-        const Use use = actor.kind == AccessKind::kRead ? Use::kRead : Use::kWrite;
-        const User first = User::make(number_, actor.warp * kWarpSize, actor.site);
-        arena_.grid_races().record_line(begin, use, first, tally.suspects);
-      });
+  RaceShadow& shadow = global_shadow_.page(begin);
+  if (!is_line || !shadow.use_new_line(offset, actor)) {
+    use_each(shadow, offset, on_first, [](std::size_t) {});
+  } else if (launch_->unfinished_from != 0 || !arrivals_.empty() || Streams::instance().are_several()) {
+    for (int lane = 0; lane < kWarpSize; ++lane) on_first(offset + 4 * std::size_t(lane), 4, lane);
+  } else {
+    const Use use = actor.kind == AccessKind::kRead ? Use::kRead : Use::kWrite;
+    const User user = User::make(number_, actor.warp * kWarpSize, actor.site);
+    arena_.grid_races().record_line(begin, use, user, tally.suspects);
+  }
   return true;
 }
 

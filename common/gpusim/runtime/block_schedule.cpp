@@ -101,9 +101,9 @@ bool BlockRunner::run_warp(int warp) {
     }
     const int first_lane = log_.first_lane();
     first_lane_in_turn_ = first_lane;
-    for (std::uint32_t rest = std::rotr(lanes_in_turn_, first_lane); rest != 0; rest &= rest - 1) {
-      resume(threads_[first + (first_lane + std::countr_zero(rest)) % kWarpSize]);
-    }
+    lanes_to_come_ = std::rotr(lanes_in_turn_, first_lane);
+    warp_in_turn_ = &threads_[first];
+    while (Thread* const thread = next_in_turn()) resume(*thread);
     if (live_ > 0 || cluster_ != nullptr) keep_places(warp);
     looks = idle_rounds_ >= kRoundsToLook && cluster_ == nullptr;
     log_.advance(process_one);
@@ -367,9 +367,16 @@ void BlockRunner::abandon() {
 void BlockRunner::fiber_main(transfer_t from) {
   auto* self = static_cast<BlockRunner*>(from.data);
   sanitizer::arrive(nullptr, &self->scheduler_stack_, &self->scheduler_stack_size_);
-  self->scheduler_ = from.fctx;
+  *self->leaving_ = from.fctx;
   self->launch_->body(self->launch_->arguments);
   self->end_thread();
+}
+
+BlockRunner::Thread* BlockRunner::next_in_turn() {
+  if (lanes_to_come_ == 0) return nullptr;
+  const int lane = (first_lane_in_turn_ + std::countr_zero(lanes_to_come_)) % kWarpSize;
+  lanes_to_come_ &= lanes_to_come_ - 1;
+  return &warp_in_turn_[lane];
 }
 
 /// Before a jump to the thread.
@@ -382,21 +389,20 @@ void BlockRunner::turn_to(Thread& thread) {
                    kStack + kPage);
 }
 
+/// Lets a thread have its turn, and those of its warp after it.
 void BlockRunner::resume(Thread& thread) {
-  iteration_ = thread.loops.iteration();
-  register_time_ = warps_[thread.linear / kWarpSize].products.time;
-  log_.enter(thread.linear % kWarpSize);
-  turn_to(thread);
-  current_runner = this;
+  begin_turn(thread);
   in_fiber_ = true;
+  leaving_ = &scheduler_;
   const transfer_t back = jump_fcontext(thread.context, this);
   in_fiber_ = false;
   current_runner = nullptr;
   sanitizer::arrive(scheduler_fake_stack_);
-  thread.context = back.fctx;
+  *leaving_ = back.fctx;
 }
 
 void BlockRunner::end_thread() {
+  note_depth();
   Thread& t = *current_;
   t.last_access = log_.latest();
   if (!t.groups.empty() || !t.open_group.empty()) {
@@ -414,7 +420,7 @@ void BlockRunner::end_thread() {
     end_products(t.linear / kWarpSize);
   }
   sanitizer::leave(nullptr, scheduler_stack_, scheduler_stack_size_);
-  jump_fcontext(scheduler_, nullptr);
+  leave();
   __builtin_unreachable();
 }
 

@@ -130,37 +130,26 @@ class RaceShadow {
     if (bytes != 0) access_words(offset, bytes, lanes, a, on_race, on_first, on_copied);
   }
 
-  /// An access by all lanes to the words of a line of 128 bytes, in order. The same calls, but
-  ///   on_line() instead of on_first() if the block has not used any of them before.
-  template <class OnRace, class OnFirst, class OnCopied, class OnLine>
-  void access_line(std::size_t offset, const Actor& a, OnRace&& on_race, OnFirst&& on_first,
-                   OnCopied&& on_copied, OnLine&& on_line) {
+  /// A read or store by all lanes of the words of a line of 128 bytes, in order, if the block has not used
+  /// any of them before. @return  false: it has
+  bool use_new_line(std::size_t offset, const Actor& a) {
     Cell* const line = &cells_[offset / 4];
-    const bool is_plain = a.kind == AccessKind::kRead || a.kind == AccessKind::kWrite;
-    if (is_plain && std::all_of(line, line + kWarpSize, [&](const Cell& c) { return c.is_void(a); })) {
-      Cell first;
-      first.uses = use_of(a.kind);
-      if (a.kind == AccessKind::kRead) {
-        first.tag = a.tag;
-        first.reader_tick = a.clock->tick;
-        first.reader_site = a.site;
+    if (!std::all_of(line, line + kWarpSize, [&](const Cell& c) { return c.is_void(a); })) return false;
+    const bool is_read = a.kind == AccessKind::kRead;
+    Cell use;
+    use.uses = use_of(a.kind);
+    use.tag = is_read ? a.tag : std::uint64_t(a.epoch) << 32 | Cell::kDisturbed;
+    (is_read ? use.reader_tick : use.writer_tick) = a.clock->tick;
+    (is_read ? use.reader_site : use.writer_site) = a.site;
+    for (int lane = 0; lane < kWarpSize; ++lane) {
+      if (is_read) {
+        use.reader_lanes = 1u << lane;
       } else {
-        first.tag = std::uint64_t(a.epoch) << 32 | Cell::kDisturbed;
-        first.writer_tick = a.clock->tick;
-        first.writer_site = a.site;
+        use.writer = std::uint16_t(a.warp * kWarpSize + lane);
       }
-      for (int lane = 0; lane < kWarpSize; ++lane) {
-        if (a.kind == AccessKind::kRead) {
-          first.reader_lanes = 1u << lane;
-        } else {
-          first.writer = std::uint16_t(a.warp * kWarpSize + lane);
-        }
-        line[lane] = first;
-      }
-      return on_line();
+      line[lane] = use;
     }
-    for (int lane = 0; lane < kWarpSize; ++lane)
-      access(offset + 4 * std::size_t(lane), 4, 1u << lane, a, on_race, on_first, on_copied);
+    return true;
   }
 
   /// An asynchronous copy to whole words begins, issued by a thread. From now on, they are written at some
