@@ -562,6 +562,10 @@ class BlockRunner {
   std::uint32_t first_block() const;  ///< the number of the launch's first one
   void compare_stores(const WarpAccess& access, std::uint32_t lanes, int warp);
   bool is_of_same_instruction(std::uintptr_t address, const Actor& actor, const Rival& rival) const;
+  /// Asynchronous copies need the state of every word.
+  bool finds_races() const {
+    return !debugging_ && (launch_->finds_races || has_copies_ || has_clocks_ || cluster_ != nullptr);
+  }
   void find_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor);
   bool use_sequence(const WarpAccess& access, const Pattern& pattern, const Actor& actor);
   void use_global(InstructionKey key, std::uintptr_t address, std::size_t size, std::uint32_t lanes,
@@ -768,7 +772,7 @@ class BlockRunner {
   bool follows_lost_block_ = false;  ///< a block of an earlier launch was given up
   Pulse& pulse_ = Pulse::make();
   bool in_fiber_ = false;    ///< a thread runs
-  bool has_copies_ = false;  ///< a thread has committed copies or waited for them
+  bool has_copies_ = false;  ///< a thread has begun a cp.async
   int active_waits_ = 0;     ///< threads at __activemask()
   bool yields_ = false;  ///< a warp has had a long turn: it may be waiting for something that others write
   WaitingLoop waiting_loop_;
