@@ -47,8 +47,8 @@ void PatternCache::learn(Pattern& p, const WarpAccess& access) {
   p.key = access.key;
   p.lanes = access.lanes;
   p.is_sequence = true;
-  for (int g = 0; g < p.group_count; ++g)
-    p.is_sequence &= p.distance[std::countr_zero(p.groups[g])] == std::uintptr_t(g) * access.key.size();
+  for (int g = 1; g < p.group_count && p.is_sequence; ++g)
+    p.is_sequence = p.distance[std::countr_zero(p.groups[g])] == std::uintptr_t(g) * access.key.size();
   p.below = first - lowest;
   p.above = highest - first;
   set_cost(p, access);
