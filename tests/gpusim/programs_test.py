@@ -367,6 +367,44 @@ class Programs(unittest.TestCase):
         self.assertIn("made no progress for 0.5 s", done.stderr)
         self.assertIn("program.cu:3", done.stdout)
 
+    def test_races_are_looked_for_in_the_first_of_many_launches(self) -> None:
+        program = """
+        __global__ void look(const int* in, int* out, bool races) {
+          int sum = 0;
+          for (int i = 0; i < 4200; ++i) sum += in[0];
+          if (threadIdx.x == 0 && !races) out[blockIdx.x] = sum;
+          if (threadIdx.x == 0 && races) out[0] = sum;
+        }
+        int main() {
+          int *in, *out;
+          cudaMalloc(&in, 4);
+          cudaMalloc(&out, 256);
+          cudaMemset(in, 0, 4);
+          for (int i = 0; i < 10; ++i) look<<<64, 256>>>(in, out, i == 9);
+          cudaDeviceSynchronize();
+        }
+        """
+        some = self.sim(program)
+        self.assertEqual(some.returncode, 0, some.stdout + some.stderr)
+        self.assertIn("races were looked for in the first 8 of these launches: --check-all", some.stdout)
+        self.assertRegex(some.stdout, f"\\n  in +{10 * 64 * 8 * 4200 * 4:,} ")  # counted in all
+        every = self.sim(program, "--check-all")
+        self.assertEqual(every.returncode, 1, every.stdout + every.stderr)
+        self.assertNotIn("races were looked for", every.stdout)
+
+    def test_a_kernel_that_takes_long_is_named(self) -> None:
+        sys.path.insert(0, str(PACKAGE))
+        from gpusim import tables
+
+        kernel = {"name": "step", "launches": 1, "grid": [4096, 2, 1], "seconds": 19}
+        self.assertIsNone(tables.hint({"kernels": [kernel]}))
+        kernel["seconds"] = 21
+        note = tables.hint({"kernels": [{**kernel, "name": "init", "seconds": 20}, kernel]})
+        self.assertIn("step took 21 s: give it fewer blocks than 4,096 x 2", note)
+        kernel["launches"] = 1000
+        note = tables.hint({"kernels": [kernel]})
+        self.assertIn("step took 21 s in 1,000 launches: launch it less often, give it fewer blocks", note)
+
 
 if __name__ == "__main__":
     Programs.toolchain = str(Path(sys.argv.pop(1)).resolve())

@@ -15,6 +15,7 @@ program's own.
 
   --device NAME      the GPU to emulate: t4, a100, rtx3060, rtx4090, rtx5090 or h100
   --fast             do not count or check: only run
+  --check-all        look for races in every launch, however often a kernel has been launched before
   --timeout SECONDS  how long a kernel may make no progress; default: 60
   --json FILE        write the counters and the defects to a file; - for standard output
   --watch            write a page that shows what a block does, step by step
@@ -131,6 +132,7 @@ class Request:
     json: str | None = None
     timeout: float = 60
     fast: bool = False
+    check_all: bool = False
     watch: bool = False
     kernel: str | None = None
     block: str | None = None
@@ -158,8 +160,8 @@ def parse(words: list[str]) -> Request:
             break
         if not word.startswith("-") or word == "-":
             request.sources.append(word)
-        elif word in ("--fast", "--watch"):
-            setattr(request, word[2:], True)
+        elif word in ("--fast", "--watch", "--check-all"):
+            setattr(request, word[2:].replace("-", "_"), True)
         elif word.split("=")[0] in OWN_WITH_VALUE:
             name, value = _value_of(word, word.split("=")[0], rest)
             _set_own(request, name, value)

@@ -24,6 +24,8 @@ def environment_of(request: Request, table: str) -> dict[str, str]:
     env = {**os.environ, "GPUSIM_KERNELS": table, "GPUSIM_TIMEOUT": str(request.timeout)}
     if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         env["GPUSIM_PROGRESS"] = "1"
+    if request.check_all:
+        env["GPUSIM_CHECK_ALL"] = "1"
     if request.device:
         env["GPUSIM_DEVICE"] = request.device
     return env

@@ -32,6 +32,11 @@ def table_of(kernel: dict) -> list[str]:
         f"{kernel['name']}: {counted(kernel['launches'], 'launch')}"
         + f", grid {shape(kernel['grid'])}, block {shape(kernel['block'])}"
     ]
+    if kernel["repetitions"]:
+        lines.append(
+            f"  races were looked for in the first {kernel['launches'] - kernel['repetitions']:,} of these "
+            "launches: --check-all looks for them in all"
+        )
     tensors = kernel["tensors"]
     if tensors:
         rows = [["memory", "bytes read", "sectors", "bytes written", "sectors", "atomics"]]
@@ -69,10 +74,14 @@ def hint(report: dict) -> str | None:
     slowest = max(report["kernels"], key=lambda kernel: kernel["seconds"], default=None)
     if slowest is None or slowest["seconds"] < LONG:
         return None
-    return (
-        f"note: {slowest['name']} took {slowest['seconds']:.0f} s: give it fewer blocks than "
-        f"{shape(slowest['grid'])}, with a smaller problem, or run it with --fast"
-    )
+    launches = slowest["launches"]
+    what = f"{slowest['name']} took {slowest['seconds']:.0f} s"
+    if launches > 8:
+        what += f" in {launches:,} launches: launch it less often, give it"
+    else:
+        what += ": give it"
+    blocks = shape(slowest["grid"])
+    return f"note: {what} fewer blocks than {blocks}, with a smaller problem, or run it with --fast"
 
 
 def tables(report: dict) -> str:

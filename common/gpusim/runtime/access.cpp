@@ -11,9 +11,8 @@ void AccessLog::enter(int lane) {
 
 bool AccessLog::append(InstructionKey key, const LoopTracker& place, std::uintptr_t address) {
   const auto follows = [&] {
-    const WarpAccess& next = *cursor_;
-    if (!follow(key, place.iteration(), address)) return false;
-    if (key.kind() == AccessKind::kWrite) note_replaced(number_of(next), key, address);
+    if (cursor_->id != id_of(key, place.iteration())) return false;
+    join(*cursor_++, address);
     return true;
   };
   if (follows()) return true;
@@ -34,10 +33,16 @@ bool AccessLog::append(InstructionKey key, const LoopTracker& place, std::uintpt
   }
   s.latest[lane_] = std::int16_t(i);
   latest_ = i;
-  accesses_[i].addresses[lane_] = address;
-  accesses_[i].lanes |= bit_;
-  if (key.kind() == AccessKind::kWrite) note_replaced(i, key, address);
+  join(accesses_[i], address);
   return true;
+}
+
+void AccessLog::join(WarpAccess& access, std::uintptr_t address) {
+  access.addresses[lane_] = address;
+  access.lanes |= bit_;
+  const std::size_t size = access.key.size();
+  if (access.key.kind() == AccessKind::kWrite && size != 0 && size <= 16)
+    access.replaced[lane_] = digest(address, size);
 }
 
 /// Whether the lane may add an execution of this instruction. The first one that may not becomes the pacer.
@@ -68,12 +73,13 @@ bool AccessLog::is_before_pacer(InstructionKey key, const LoopTracker& place) co
 }
 
 int AccessLog::add(InstructionKey key, const LoopTracker& place) {
+  accesses_[count_].expected = 0;
   accesses_[count_].id = id_of(key, place.iteration());
   accesses_[count_].key = key;
   accesses_[count_].lanes = 0;
   places_[count_] = place;
   if (slots_in_use_) link(count_);
-  accesses_[count_ + 1].id = 0;
+  void_entry(accesses_[count_ + 1]);
   return count_++;
 }
 
@@ -135,13 +141,12 @@ void AccessLog::next_window(bool some_stay) {
     if (!stays_[i] || i == kept++) continue;
     accesses_[kept - 1] = accesses_[i];
     places_[kept - 1] = places_[i];
-    replaced_[kept - 1] = replaced_[i];
   }
   for (std::uint16_t slot : used_slots_) slots_[slot].used = false;
   used_slots_.clear();
   slots_in_use_ = false;
   count_ = kept_ = kept;
-  accesses_[count_].id = 0;
+  void_entry(accesses_[count_]);
   pacer_ = -1;
   if (kept == 0) return;
   start_slots();

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "gpusim/runtime/loops.hpp"
@@ -65,17 +66,55 @@ struct InstructionKey {
   bool operator==(const InstructionKey&) const = default;
 };
 
+/// The array that a lane of a warp instruction has accessed, where others need no closer look: an allocation
+/// or a shared variable.
+struct Surroundings {
+  std::uintptr_t begin = 0;
+  std::uintptr_t last = 0;    ///< the distance from there of the last place for an access of this size
+  std::uintptr_t states = 0;  ///< see AccessLog::follow(): that of an address is at `states + address / 4`
+};
+
 /// One warp instruction: which lanes took part, and each one's address.
-struct WarpAccess {
-  std::uint64_t id =
-      0;  ///< of the instruction in this iteration of the loops around it (see id_of); 0 is none
+struct alignas(64) WarpAccess {
+  /// Of the instruction in this iteration of the loops around it (see id_of) without the space; 0 if the
+  /// surroundings are not known. This and what follows up to `addresses` is one line of the cache.
+  std::uint64_t expected = 0;
+  Surroundings around;
+  std::uint64_t id = 0;  ///< with the space; 0 is none
   InstructionKey key;
   std::uint32_t lanes = 0;
-  LaneAddresses addresses;
   // Only where lanes have taken different paths (see AccessLog::start_slots):
   std::uint16_t slot = 0;
   std::int16_t next_same = -1;  ///< the next execution of the same instruction
+  LaneAddresses addresses;
+  /// Of a store: what each lane has replaced, as a digest(): what the lane before it, of those that store to
+  /// this address, has stored there.
+  std::array<std::uint32_t, kWarpSize> replaced;
 };
+
+/// What is at an address, in 4 bytes: values of up to 4 bytes are that themselves.
+template <std::size_t kSize>
+std::uint32_t digest(std::uintptr_t address) {
+  const auto* const at = reinterpret_cast<const void*>(address);
+  if constexpr (kSize < 4) {
+    std::uint32_t value = 0;
+    __builtin_memcpy(&value, at, kSize);
+    return value;
+  } else {
+    std::array<std::uint32_t, kSize / 4> words;
+    __builtin_memcpy(words.data(), at, kSize);
+    std::uint32_t value = words[0];
+    for (std::size_t i = 1; i < words.size(); ++i) value = std::rotl(value, 5) * 0x9e3779b1u + words[i];
+    return value;
+  }
+}
+inline std::uint32_t digest(std::uintptr_t address, std::size_t size) {
+  return size == 4    ? digest<4>(address)
+         : size == 8  ? digest<8>(address)
+         : size == 16 ? digest<16>(address)
+         : size == 2  ? digest<2>(address)
+                      : digest<1>(address);
+}
 
 /// The accesses of one warp since its last synchronisation.
 ///
@@ -101,8 +140,7 @@ class AccessLog {
   explicit AccessLog(bool follows = true)
       : follows_(follows),
         accesses_(std::make_unique<WarpAccess[]>(kCapacity + 1)),
-        places_(std::make_unique<LoopTracker[]>(kCapacity)),
-        replaced_(std::make_unique<Digests[]>(kCapacity)) {
+        places_(std::make_unique<LoopTracker[]>(kCapacity)) {
     clear();
   }
 
@@ -112,13 +150,25 @@ class AccessLog {
   /// @param iteration  LoopTracker::iteration(), a hash
   static std::uint64_t id_of(InstructionKey key, std::uint64_t iteration) { return key.bits ^ iteration; }
 
-  /// Records an access of the current lane if the lanes before it did the same at this point.
-  /// @tparam kStored  bytes that it is about to store: see replaced(); 0 if it is no store
-  template <std::size_t kStored = 0>
-  bool follow(InstructionKey key, std::uint64_t iteration, std::uintptr_t address) {
+  /// Records an aligned access of the current lane if the lanes before it did the same at this point, in the
+  /// same array, and if it reads nothing that has not been written. False: it needs a closer look.
+  ///
+  /// A byte per word, its state, has a bit for each of the word's bytes that has been written.
+  template <AccessKind kKind, std::size_t kSize>
+  [[gnu::always_inline]] bool follow(const void* pc, std::uint64_t iteration, std::uintptr_t address) {
     WarpAccess& next = *cursor_;
-    if (next.id != id_of(key, iteration)) return false;
-    if constexpr (kStored != 0) replaced_[number_of(next)][lane_] = digest<kStored>(address);
+    if (next.expected != id_of(InstructionKey::make(pc, kSize, kKind, Space()), iteration)) return false;
+    if (address - next.around.begin > next.around.last || address % kSize != 0) return false;
+    auto* const at = reinterpret_cast<std::uint8_t*>(next.around.states + address / 4);
+    States<kSize> states;
+    __builtin_memcpy(&states, at, sizeof states);
+    auto written = States<kSize>(0x0f0f0f0fu);
+    if constexpr (kSize < 4) written = States<kSize>(((1u << kSize) - 1) << address % 4);
+    if ((states & written) != written) {
+      if (kKind != AccessKind::kWrite || kSize < 4) return false;  // two blocks may own the halves of a word
+      __builtin_memcpy(at, &written, sizeof written);
+    }
+    if constexpr (kKind == AccessKind::kWrite) next.replaced[lane_] = digest<kSize>(address);
     next.addresses[lane_] = address;
     next.lanes |= bit_;
     ++cursor_;
@@ -128,6 +178,20 @@ class AccessLog {
   /// Records it in any case. False: the lane has to wait for the next window.
   /// @param place  where the lane is; its iteration() is that of the access
   bool append(InstructionKey key, const LoopTracker& place, std::uintptr_t address);
+  /// The access that has been recorded last, if no other lane has made it yet: what is around it is for
+  /// those.
+  WarpAccess* newest() {
+    WarpAccess* const latest = cursor_ - 1;
+    return cursor_ != nowhere() && latest->lanes == bit_ ? latest : nullptr;
+  }
+  /// Those that follow the first lane at this access stay in the array.
+  static void keep_to(WarpAccess& access, const Surroundings& around, std::uint64_t iteration) {
+    access.around = around;
+    const InstructionKey key = access.key;
+    access.expected =
+        id_of(InstructionKey::make(reinterpret_cast<const void*>(key.pc()), key.size(), key.kind(), Space()),
+              iteration);
+  }
 
   /// The current lane's latest access of this turn, until the next window; -1 if there is none.
   int latest() const { return cursor_ != nowhere() ? int(cursor_ - &accesses_[0]) - 1 : latest_; }
@@ -135,33 +199,6 @@ class AccessLog {
   /// The number of an access that is being processed, as latest() counts.
   int number_of(const WarpAccess& access) const { return int(&access - &accesses_[0]); }
   const LoopTracker& place(int access) const { return places_[access]; }
-
-  /// What is at an address, in 4 bytes: values of up to 4 bytes are that themselves.
-  template <std::size_t kSize>
-  static std::uint32_t digest(std::uintptr_t address) {
-    const auto* const at = reinterpret_cast<const void*>(address);
-    if constexpr (kSize < 4) {
-      std::uint32_t value = 0;
-      __builtin_memcpy(&value, at, kSize);
-      return value;
-    } else {
-      std::array<std::uint32_t, kSize / 4> words;
-      __builtin_memcpy(words.data(), at, kSize);
-      std::uint32_t value = words[0];
-      for (std::size_t i = 1; i < words.size(); ++i) value = std::rotl(value, 5) * 0x9e3779b1u + words[i];
-      return value;
-    }
-  }
-  static std::uint32_t digest(std::uintptr_t address, std::size_t size) {
-    return size == 4    ? digest<4>(address)
-           : size == 8  ? digest<8>(address)
-           : size == 16 ? digest<16>(address)
-           : size == 2  ? digest<2>(address)
-                        : digest<1>(address);
-  }
-  /// What a store of a lane has replaced: what the lane before it, of those that store to this address, has
-  /// stored there.
-  std::uint32_t replaced(int access, int lane) const { return replaced_[access][lane]; }
 
   /// Whether every access has been passed to `process`.
   bool empty() const { return count_ == 0; }
@@ -197,6 +234,11 @@ class AccessLog {
   static constexpr int kCapacity = 4 * kWindow;  // of which the pacer always finds kWindow free
   static constexpr int kSlots = 2 * kCapacity;   // a power of two: the table is never more than half full
 
+  /// The states of all words that an aligned access of this size touches, as one number.
+  template <std::size_t kSize>
+  using States = std::conditional_t<kSize == 16, std::uint32_t,
+                                    std::conditional_t<kSize == 8, std::uint16_t, std::uint8_t>>;
+
   /// An instruction in the log, with its executions as a list through next_same.
   struct Slot {
     std::uint64_t id = 0;
@@ -210,10 +252,9 @@ class AccessLog {
   void pace(InstructionKey key, const LoopTracker& place);
   bool is_before_pacer(InstructionKey key, const LoopTracker& place) const;
   int add(InstructionKey key, const LoopTracker& place);
-  void note_replaced(int access, InstructionKey key, std::uintptr_t address) {
-    if (key.size() == 0 || key.size() > 16) return;
-    replaced_[access][lane_] = digest(address, key.size());
-  }
+  void join(WarpAccess& access, std::uintptr_t address);
+  /// No instruction equals it.
+  static void void_entry(WarpAccess& access) { access.id = access.expected = 0; }
   void leave_path();
   std::uint16_t slot_of(std::uint64_t id);
   void link(int i);
@@ -224,8 +265,6 @@ class AccessLog {
   const bool follows_;
   std::unique_ptr<WarpAccess[]> accesses_;  ///< the entry at count_ has no id, so that no cursor passes it
   std::unique_ptr<LoopTracker[]> places_;   ///< where each of them is
-  using Digests = std::array<std::uint32_t, kWarpSize>;
-  std::unique_ptr<Digests[]> replaced_;  ///< of stores
   int count_ = 0;
   int kept_ = 0;  ///< how many of them are from the window before
 

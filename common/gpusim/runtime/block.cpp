@@ -54,16 +54,16 @@ BlockRunner::BlockRunner()
       if (v.bytes != 0 && v.offset == offset) v.dynamic = true;
     }
   }
-  for (const void* index : {static_cast<const void*>(&::threadIdx), static_cast<const void*>(&::blockIdx),
-                            static_cast<const void*>(&::blockDim), static_cast<const void*>(&::gridDim)}) {
-    const std::size_t offset = reinterpret_cast<std::uintptr_t>(index) - shared_base_;
-    if (StaticVariable* v = variable_at(offset)) v->is_index = true;
-  }
   variable_of_word_.resize(shared_bytes_ / 4 + 1);
   for (std::size_t id = 1; id < variables_.size(); ++id) {
     const StaticVariable& v = variables_[id];
     for (std::size_t b = v.offset; b < v.offset + v.bytes; b += 4 - b % 4)
       variable_of_word_[b / 4] = std::uint16_t(id);
+  }
+  for (const void* index : {static_cast<const void*>(&::threadIdx), static_cast<const void*>(&::blockIdx),
+                            static_cast<const void*>(&::blockDim), static_cast<const void*>(&::gridDim)}) {
+    const std::size_t offset = reinterpret_cast<std::uintptr_t>(index) - shared_base_;
+    if (StaticVariable* v = variable_at(offset)) v->is_index = true;
   }
   shared_state_.resize(shared_bytes_ / 4 + 4);
 }
@@ -94,13 +94,6 @@ void BlockRunner::begin_launch(const device::Launch& launch) {
     if (v.dynamic) v.bytes = launch.dynamic_shared_bytes;
   }
   std::fill(shared_state_.begin(), shared_state_.end(), std::uint8_t(0));
-  for (const StaticVariable& v : variables_) {
-    const std::size_t begin = (v.offset + 3) / 4;
-    const std::size_t end = (v.offset + v.bytes) / 4;
-    if (begin >= end) continue;
-    std::fill(&shared_state_[begin], &shared_state_[end], kUsable);
-    shared_state_[end - 1] |= kLast;
-  }
 }
 
 std::size_t BlockRunner::static_shared_bytes() const {
@@ -117,7 +110,8 @@ void BlockRunner::begin_block(std::uint64_t linear, std::uint32_t number) {
   block_epoch_ = ++epoch_;
   trapped_ = false;
   idle_rounds_ = fruitless_tries_ = 0;
-  waits_ = 0;
+  waits_ = active_waits_ = 0;
+  has_copies_ = false;
   operations_.clear();
   arrived_.clear();
   arrivals_.clear();
@@ -140,9 +134,7 @@ void BlockRunner::clear_shared() {
   for (const StaticVariable& v : variables_) {
     if (!v.touched || v.bytes == 0) continue;
     std::memset(reinterpret_cast<void*>(shared_base_ + v.offset), 0xff, v.bytes);
-    for (std::size_t word = v.offset / 4; word < (v.offset + v.bytes + 3) / 4; ++word) {
-      shared_state_[word] &= std::uint8_t(~kWritten);
-    }
+    std::fill(&shared_state_[v.offset / 4], &shared_state_[(v.offset + v.bytes + 3) / 4], std::uint8_t(0));
   }
 }
 
@@ -157,9 +149,10 @@ void BlockRunner::start_threads() {
     Thread& t = threads_[i];
     std::byte* bottom = stacks_ + std::size_t(i) * kStackStride + kPage;
     if (t.context == nullptr) mprotect(bottom - kPage, kPage, PROT_NONE);
-    sanitizer::renew(bottom, kStack);
-    fill_with_unwritten(bottom + kStack - to_fill, bottom + kStack);
-    t.context = boost::context::detail::make_fcontext(bottom + kStack, kStack, &BlockRunner::fiber_main);
+    std::byte* const top = bottom + kStack + kPage - shift_of(i);
+    sanitizer::renew(bottom, kStack + kPage);
+    fill_with_unwritten(top - to_fill, top);
+    t.context = boost::context::detail::make_fcontext(top, kStack, &BlockRunner::fiber_main);
     t.index = index;
     t.linear = i;
     t.state = State::kReady;

@@ -39,6 +39,7 @@
 #include "gpusim/runtime/defects.hpp"
 #include "gpusim/runtime/device.hpp"
 #include "gpusim/runtime/event_trace.hpp"
+#include "gpusim/runtime/fiber_sanitizer.hpp"
 #include "gpusim/runtime/grid_order.hpp"
 #include "gpusim/runtime/landed_boxes.hpp"
 #include "gpusim/runtime/loops.hpp"
@@ -141,17 +142,10 @@ class BlockRunner {
   /// the thread ends.
   template <AccessKind kKind, std::size_t kSize>
   [[gnu::always_inline]] void access(const void* pointer, const void* pc) {
-    constexpr std::size_t kStored = kKind == AccessKind::kWrite ? kSize : 0;
     const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-    if (address - shared_base_ < shared_bytes_) {
-      const InstructionKey key = InstructionKey::make(pc, kSize, kKind, Space::kShared);
-      if (passes_shared<kKind, kSize>(address) && log_.follow<kStored>(key, iteration_, address)) [[likely]]
-        return;
-    } else if (address - arena_base_ < arena_bytes_) {
-      const InstructionKey key = InstructionKey::make(pc, kSize, kKind, Space::kGlobal);
-      if (passes_global<kKind, kSize>(address) && log_.follow<kStored>(key, iteration_, address)) [[likely]]
-        return;
-    } else if (is_own_local(address)) [[likely]] {
+    if (log_.follow<kKind, kSize>(pc, iteration_, address)) [[likely]]
+      return;
+    if (is_own_local(address)) [[likely]] {
       if (register_time_ != 0) [[unlikely]]
         note_register(address, kSize, kKind, pc);
       return;
@@ -353,32 +347,33 @@ class BlockRunner {
   };
 
   struct Thread {
-    boost::context::detail::fcontext_t context = nullptr;
+    // What every turn needs, in two lines of the cache.
+    alignas(64) boost::context::detail::fcontext_t context = nullptr;
     Dim3 index;
     int linear = 0;
-    State state = State::kDone;
     const void* sync_pc = nullptr;
-    unsigned mask = 0;  ///< kBlockSync, kClusterSync, kGridSync: 0
     // kWarpSync
-    device::WarpOp op = device::WarpOp::kSync;
     void* operand = nullptr;
     void (*resolve)(void* const*) = nullptr;
-    // kBlockSync; kMbarrier: the parity; kNamedBarrier: the number
-    int value = 0;
-    std::uintptr_t barrier = 0;        ///< kMbarrier
-    int party = 0;                     ///< kNamedBarrier: the threads that have to come
-    bool arrived = false;              ///< kMbarrier, kNamedBarrier: the scheduler has seen this thread there
-    bool of_cluster = false;           ///< kMbarrier: the scope of the wait
-    bool only_tests = false;           ///< kMbarrier: it goes on even if the phase is not complete
-    bool tries = false;                ///< kMbarrier: it goes on if no thread can do anything else
-    bool passed = false;               ///< kMbarrier: the phase was complete
-    std::uintptr_t volatile_read = 0;  ///< of global memory, the latest
+    unsigned mask = 0;  ///< kBlockSync, kClusterSync, kGridSync: 0
+    device::WarpOp op = device::WarpOp::kSync;
+    State state = State::kDone;
+    bool arrived = false;     ///< kMbarrier, kNamedBarrier: the scheduler has seen this thread there
+    bool of_cluster = false;  ///< kMbarrier: the scope of the wait
+    bool only_tests = false;  ///< kMbarrier: it goes on even if the phase is not complete
+    bool tries = false;       ///< kMbarrier: it goes on if no thread can do anything else
+    bool passed = false;      ///< kMbarrier: the phase was complete
+    int value = 0;            ///< kBlockSync; kMbarrier: the parity; kNamedBarrier: the number
+    alignas(64) LoopTracker loops;
+
+    std::uintptr_t barrier = 0;          ///< kMbarrier
+    int party = 0;                       ///< kNamedBarrier: the threads that have to come
+    std::uintptr_t volatile_read = 0;    ///< of global memory, the latest
     std::uint64_t volatile_read_at = 0;  ///< in this basic block and iteration
     std::vector<std::uintptr_t> locks;   ///< that it has taken since the last __syncthreads()
     int reads_outside = 0;               ///< that it has made: what it does with their values is not reported
     std::uint32_t fence_epoch = 0;       ///< in which it has executed its latest __threadfence()
     const void* fence_pc = nullptr;  ///< of its latest __threadfence(), as far as the log has been processed
-    LoopTracker loops;
     // kDone: the latest access since the last synchronisation, whose return address is sync_pc
     int last_access = -1;
     const LoopTracker* left_at = nullptr;  ///< its place, if others of the block may have waited
@@ -392,7 +387,11 @@ class BlockRunner {
     LastWait last_wait;                       ///< of these
     LastWait repeated_wait;                   ///< the latest that repeats another one
     std::vector<std::uint32_t> proxy_fences;  ///< ticks: a store before the tick is fenced
+    /// An odd number of lines, so that those of many threads find room in a cache.
+    std::array<std::byte, 64> unused;
   };
+
+  static_assert(sizeof(Thread) / 64 % 2 == 1);
 
   struct Warp {
     std::uint32_t live = 0;
@@ -433,7 +432,11 @@ class BlockRunner {
 
   static constexpr std::size_t kPage = 4096;
   static constexpr std::size_t kStack = 64 * 1024;
-  static constexpr std::size_t kStackStride = kStack + kPage;  // a guard page below each stack
+  /// The stacks of 16 threads begin at different places in a page, so that they do not share lines of a
+  /// cache.
+  static constexpr std::size_t kShift = kPage / 16;
+  static constexpr std::size_t kStackStride = kPage + kStack + kPage;  // a guard page below each stack
+  static std::size_t shift_of(int thread) { return std::size_t(thread % 16) * kShift; }
   /// How much of it a kernel is likely to use.
   static constexpr std::size_t kLikelyStack = 8 * 1024;
   /// After this many accesses without any synchronisation in the block, a lane is assumed to run forever.
@@ -458,7 +461,12 @@ class BlockRunner {
   static void fiber_main(boost::context::detail::transfer_t from);
   void turn_to(Thread& thread);
   void resume(Thread& thread);
-  void suspend();
+  Thread* next_in_turn();
+  [[gnu::always_inline]] inline void begin_turn(Thread& thread);
+  /// To the next lane of the warp that has a turn, or to the scheduler. @return  from whom, when the thread
+  ///                                                                         has its next turn
+  [[gnu::always_inline]] inline boost::context::detail::transfer_t leave();
+  [[gnu::always_inline]] inline void suspend();
   [[noreturn]] void end_thread();
   void announce_in(Thread& thread, const FindingKey& key, const Example& example);
 
@@ -554,7 +562,12 @@ class BlockRunner {
   std::uint32_t first_block() const;  ///< the number of the launch's first one
   void compare_stores(const WarpAccess& access, std::uint32_t lanes, int warp);
   bool is_of_same_instruction(std::uintptr_t address, const Actor& actor, const Rival& rival) const;
+  /// Asynchronous copies need the state of every word.
+  bool finds_races() const {
+    return !debugging_ && (launch_->finds_races || has_copies_ || has_clocks_ || cluster_ != nullptr);
+  }
   void find_races(InstructionKey key, std::uintptr_t address, std::uint32_t lanes, const Actor& actor);
+  bool use_sequence(const WarpAccess& access, const Pattern& pattern, const Actor& actor);
   void use_global(InstructionKey key, std::uintptr_t address, std::size_t size, std::uint32_t lanes,
                   const Actor& actor);
   void found_race(InstructionKey key, std::uintptr_t address, const Actor& actor, int lane,
@@ -574,57 +587,17 @@ class BlockRunner {
   bool comes_after(const Actor& actor, int lane, const Moment& moment) const;
   void check_unfinished(std::uintptr_t offset, Use use, int lane, const Actor& actor);
 
-  /// The state of a word of shared memory, in a byte: a bit for each of its bytes that has been written, ...
+  /// The state of a word all of whose bytes have been written.
   static constexpr std::uint8_t kWritten = 0x0f;
-  static constexpr std::uint8_t kUsable = 0x10;  ///< all of one variable, which the launch may use
-  static constexpr std::uint8_t kLast = 0x20;    ///< the last word of that variable
-
-  /// The states of all words that an aligned access of this size touches, as one number.
-  template <std::size_t kSize>
-  using States = std::conditional_t<kSize == 16, std::uint32_t,
-                                    std::conditional_t<kSize == 8, std::uint16_t, std::uint8_t>>;
-
-  /// A fast check that accepts most valid accesses. False: a closer look is needed.
-  template <AccessKind kKind, std::size_t kSize>
-  bool passes_shared(std::uintptr_t address) {
-    if (address % kSize != 0) return false;
-    constexpr auto kEach = States<kSize>(0x01010101u);
-    constexpr auto kAllUsable = States<kSize>(kEach * kUsable);
-    constexpr auto kRunsOut =
-        States<kSize>(States<kSize>(kEach * kLast) >> 8);  // after any word but the last
-    std::uint8_t* at = &shared_state_[(address - shared_base_) / 4];
-    States<kSize> states;
-    std::memcpy(&states, at, sizeof states);
-    auto written = States<kSize>(kEach * kWritten);
-    if constexpr (kSize < 4) written = States<kSize>(((1u << kSize) - 1) << address % 4);
-    if constexpr (kKind == AccessKind::kWrite) {
-      if ((states & (kAllUsable | kRunsOut)) != kAllUsable) return false;
-      states = States<kSize>(states | written);
-      std::memcpy(at, &states, sizeof states);
-      return true;
-    }
-    return (states & (kAllUsable | kRunsOut | written)) == (kAllUsable | written);
-  }
-
-  template <AccessKind kKind, std::size_t kSize>
-  bool passes_global(std::uintptr_t address) const {
-    if (address % kSize != 0 || arena_.find(address, kSize) == 0) return false;
-    auto written = States<kSize>(States<kSize>(0x01010101u) * kWritten);
-    if constexpr (kSize < 4) written = States<kSize>(((1u << kSize) - 1) << address % 4);
-    States<kSize> states;
-    std::memcpy(&states, arena_.initialized(address), sizeof states);
-    if (kKind == AccessKind::kWrite && kSize >= 4)
-      std::memcpy(arena_.initialized(address), &written, sizeof written);
-    return (states & written) == written || (kKind == AccessKind::kWrite && kSize >= 4);
-  }
 
   /// Remembers how much of its stack the thread uses.
   void note_depth() {
     const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-    used_stack_ = std::max(used_stack_, own_stack_ + kStackStride - here);
+    used_stack_ = std::max(used_stack_, stack_top_ - here);
   }
 
   // block_access.cpp
+  Surroundings surroundings(Space space, std::uintptr_t address, std::size_t size);
   /// Both return false if there is nothing to be counted: the thread reads out of bounds.
   bool check_global(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
   bool check_shared(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc, bool aligned);
@@ -798,8 +771,10 @@ class BlockRunner {
   bool trapped_ = false;
   bool follows_lost_block_ = false;  ///< a block of an earlier launch was given up
   Pulse& pulse_ = Pulse::make();
-  bool in_fiber_ = false;  ///< a thread runs
-  bool yields_ = false;    ///< a warp has had a long turn: it may be waiting for something that others write
+  bool in_fiber_ = false;    ///< a thread runs
+  bool has_copies_ = false;  ///< a thread has begun a cp.async
+  int active_waits_ = 0;     ///< threads at __activemask()
+  bool yields_ = false;  ///< a warp has had a long turn: it may be waiting for something that others write
   WaitingLoop waiting_loop_;
   bool has_changed_ = false;  ///< since the accesses in the log have been looked at
   int idle_rounds_ = 0;       ///< full logs since the last synchronisation
@@ -811,6 +786,10 @@ class BlockRunner {
   std::array<Warp, kMaxWarps> warps_;
   Thread* current_ = nullptr;
   boost::context::detail::fcontext_t scheduler_ = nullptr;
+  /// Where whoever goes on remembers the context of who has jumped to it.
+  boost::context::detail::fcontext_t* leaving_ = nullptr;
+  Thread* warp_in_turn_ = nullptr;
+  std::uint32_t lanes_to_come_ = 0;  ///< of lanes_in_turn_, rotated so that the first one comes first
   std::uint32_t lanes_in_turn_ =
       0;                         ///< of the current warp: those that continue from its last synchronisation
   std::uint64_t iteration_ = 0;  ///< of current_, by its LoopTracker
@@ -827,7 +806,7 @@ class BlockRunner {
   std::vector<StaticVariable> variables_;        ///< [0] is "none"
   std::vector<DeclaredObject> declared_;         ///< by this block
   std::vector<std::uint16_t> variable_of_word_;  ///< by word of the TLS block
-  std::vector<std::uint8_t> shared_state_;       ///< by word of the TLS block: kWritten | kUsable | kLast
+  std::vector<std::uint8_t> shared_state_;       ///< by word of the TLS block: see AccessLog::follow()
   Reserved<CopyOrigin> copy_origins_;            ///< by word of the TLS block
   RaceShadow shared_shadow_;
 
@@ -891,8 +870,8 @@ class BlockRunner {
   SiteNumbers sites_;
 
   std::byte* stacks_ = nullptr;
-  std::uintptr_t own_stack_ = 0;  ///< of current_
-  std::size_t used_stack_ = 0;    ///< by threads of this kernel, at most; 0 before its first block
+  std::uintptr_t own_stack_ = 0, stack_top_ = 0;  ///< of current_
+  std::size_t used_stack_ = 0;  ///< by threads of this kernel, at most; 0 before its first block
   // For AddressSanitizer, which must be notified of every change of stack.
   void* scheduler_fake_stack_ = nullptr;
   const void* scheduler_stack_ = nullptr;
@@ -914,6 +893,55 @@ class OutsideKernel {
  private:
   BlockRunner* runner_;
 };
+
+// Inline, because a processor does not foresee where functions return to in which a thread has waited.
+
+void BlockRunner::begin_turn(Thread& thread) {
+  iteration_ = thread.loops.iteration();
+  register_time_ = warps_[thread.linear / kWarpSize].products.time;
+  log_.enter(thread.linear % kWarpSize);
+  turn_to(thread);
+  current_runner = this;
+}
+
+boost::context::detail::transfer_t BlockRunner::leave() {
+  leaving_ = &current_->context;
+  Thread* const next = sanitizer::kIsOn ? nullptr : next_in_turn();
+  if (next == nullptr) return boost::context::detail::jump_fcontext(scheduler_, this);
+  begin_turn(*next);
+  return boost::context::detail::jump_fcontext(next->context, this);
+}
+
+void BlockRunner::suspend() {
+  note_depth();
+  void* fake_stack = nullptr;
+  sanitizer::leave(&fake_stack, scheduler_stack_, scheduler_stack_size_);
+  const auto back = leave();
+  sanitizer::arrive(fake_stack, &scheduler_stack_, &scheduler_stack_size_);
+  *leaving_ = back.fctx;
+}
+
+inline int BlockRunner::sync_threads(int value, const void* pc) {
+  current_->state = State::kBlockSync;
+  current_->sync_pc = pc;
+  current_->mask = 0;
+  current_->value = value;
+  suspend();
+  return current_->value;
+}
+
+inline void BlockRunner::warp_rendezvous(unsigned mask, device::WarpOp op, void* operand,
+                                         void (*resolve)(void* const*), const void* pc) {
+  Thread& t = *current_;
+  t.state = State::kWarpSync;
+  t.sync_pc = pc;
+  t.mask = mask;
+  t.op = op;
+  t.operand = operand;
+  t.resolve = resolve;
+  if (op == device::WarpOp::kActive) ++active_waits_;
+  suspend();
+}
 
 template <class Complete>
 void BlockRunner::found(const FindingKey& key, Complete&& complete) {

@@ -34,8 +34,7 @@ bool all_initialized(std::uint8_t* state, std::uintptr_t address, std::size_t si
 /// kernel that writes the members writes nothing. Of a piece of an object that is copied as a whole, any byte
 /// may. An access of 16 bytes is one of a vector, or of a struct such as {int, double} or {double, int}: the
 /// latter if its neighbour has the same gap.
-/// @param before, after  whether there is an element before this one, and after it
-bool may_be_padding(const std::uint8_t* state, std::size_t size, bool of_object, bool before, bool after) {
+bool may_be_padding(const std::uint8_t* state, std::size_t size, bool of_object) {
   if (of_object) return std::any_of(state, state + (size + 3) / 4, [](std::uint8_t s) { return s != 0; });
   constexpr std::uint8_t kAll = 0xf;
   const auto ends_with_gap = [](const std::uint8_t* s) {
@@ -43,12 +42,12 @@ bool may_be_padding(const std::uint8_t* state, std::size_t size, bool of_object,
   };
   if (size != 16 || state[0] != kAll) return false;
   if (state[1] != kAll) return state[2] == kAll && state[3] == kAll;
-  return ends_with_gap(state) &&
-         ((before && ends_with_gap(state - 4)) || (after && ends_with_gap(state + 4)));
+  return ends_with_gap(state) && (ends_with_gap(state - 4) || ends_with_gap(state + 4));
 }
 
 void set_initialized(std::uint8_t* state, std::uintptr_t address, std::size_t size) {
   for_each_word(state, address, size, [](std::uint8_t& s, std::uint8_t bits) {
+    if ((s & bits) == bits) return;
     // Two blocks may own the halves of a word.
     std::atomic_ref<std::uint8_t>(s).fetch_or(bits, std::memory_order_relaxed);
   });
@@ -81,6 +80,20 @@ void BlockRunner::on_access(const void* pointer, std::size_t size, AccessKind ki
   of_object_ = false;
   note_depth();
   while (!log_.append(key, current_->loops, address)) suspend();
+  if (WarpAccess* const access = log_.newest())
+    AccessLog::keep_to(*access, surroundings(space, address, size), iteration_);
+}
+
+/// What is around an address that has been checked.
+Surroundings BlockRunner::surroundings(Space space, std::uintptr_t address, std::size_t size) {
+  if (space == Space::kGlobal) {
+    const Allocation& a = arena_.allocation(arena_.find(address, size));
+    return {a.begin, a.end - a.begin - size,
+            reinterpret_cast<std::uintptr_t>(arena_.initialized(address)) - address / 4};
+  }
+  const StaticVariable& v = *variable_at(address - shared_base_);
+  const auto state = reinterpret_cast<std::uintptr_t>(&shared_state_[(address - shared_base_) / 4]);
+  return {shared_base_ + v.offset, v.bytes - size, state - address / 4};
 }
 
 /// An address in a local variable of the thread.
@@ -174,7 +187,7 @@ bool BlockRunner::check_global(std::uintptr_t address, std::size_t size, AccessK
   std::uint8_t* state = arena_.initialized(address);
   if (kind == AccessKind::kWrite || kind == AccessKind::kPublish) {
     set_initialized(state, address, size);
-  } else if (!all_initialized(state, address, size) && !may_be_padding(state, size, of_object_, true, true)) {
+  } else if (!all_initialized(state, address, size) && !may_be_padding(state, size, of_object_)) {
     found_uninitialized(Space::kGlobal, address, size, pc);
   }
   return true;
@@ -208,30 +221,29 @@ bool BlockRunner::may_follow(Space space, std::uintptr_t address) const {
 bool BlockRunner::check_shared(std::uintptr_t address, std::size_t size, AccessKind kind, const void* pc,
                                bool aligned) {
   const std::size_t offset = address - shared_base_;
-  const StaticVariable* v = &variables_[variable_of_word_[offset / 4]];
-  if (offset - v->offset >= v->bytes || offset - v->offset + size > v->bytes) [[unlikely]] {
-    v = variable_at(offset);  // two small variables in one word
-    if (v == nullptr || offset - v->offset + size > v->bytes) {
-      if (kind == AccessKind::kRead && address % size == 0) {
-        read_outside(Space::kShared, address, size, pc);
-        return false;
-      }
-      trap(DefectKind::kOutOfBounds, Space::kShared, address, size, kind, pc);
+  const StaticVariable* const v = variable_at(offset);
+  if (v == nullptr || offset - v->offset + size > v->bytes) [[unlikely]] {
+    if (kind == AccessKind::kRead && address % size == 0) {
+      read_outside(Space::kShared, address, size, pc);
+      return false;
     }
+    trap(DefectKind::kOutOfBounds, Space::kShared, address, size, kind, pc);
   }
   if (aligned && address % size != 0) trap(DefectKind::kMisaligned, Space::kShared, address, size, kind, pc);
   if (kind == AccessKind::kCopyIssue) return true;
   std::uint8_t* state = &shared_state_[offset / 4];
   if (kind == AccessKind::kWrite || kind == AccessKind::kCopyLand) {
     set_initialized(state, address, size);
-  } else if (!all_initialized(state, address, size) &&
-             !may_be_padding(state, size, of_object_, offset >= 16, offset + 32 <= shared_bytes_)) {
+  } else if (!of_object_ && !all_initialized(state, address, size)) {
     found_uninitialized(Space::kShared, address, size, pc);
   }
   return true;
 }
 
 BlockRunner::StaticVariable* BlockRunner::variable_at(std::size_t offset) {
+  if (offset >= shared_bytes_) return nullptr;
+  StaticVariable& usual = variables_[variable_of_word_[offset / 4]];  // unless two share the word
+  if (offset - usual.offset < usual.bytes) return &usual;
   for (StaticVariable& v : variables_) {
     if (offset >= v.offset && offset < v.offset + v.bytes) return &v;
   }

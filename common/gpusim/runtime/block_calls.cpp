@@ -14,15 +14,6 @@
 
 namespace gpusim {
 
-int BlockRunner::sync_threads(int value, const void* pc) {
-  current_->state = State::kBlockSync;
-  current_->sync_pc = pc;
-  current_->mask = 0;
-  current_->value = value;
-  suspend();
-  return current_->value;
-}
-
 void BlockRunner::thread_fence(const void* pc) {
   current_->fence_epoch = epoch_;
   const InstructionKey key = InstructionKey::make(pc, 0, AccessKind::kFence, Space::kGlobal);
@@ -62,18 +53,6 @@ void BlockRunner::time_out(const void* pc) {
 void BlockRunner::fail_assertion(const char* condition, const void* pc) {
   api::fail_device(cudaErrorAssert);
   misuse(pc, {std::string("the assertion `") + condition + "' fails"});
-}
-
-void BlockRunner::warp_rendezvous(unsigned mask, device::WarpOp op, void* operand,
-                                  void (*resolve)(void* const*), const void* pc) {
-  Thread& t = *current_;
-  t.state = State::kWarpSync;
-  t.sync_pc = pc;
-  t.mask = mask;
-  t.op = op;
-  t.operand = operand;
-  t.resolve = resolve;
-  suspend();
 }
 
 void BlockRunner::declare_members(const DeclaredObject& object) {

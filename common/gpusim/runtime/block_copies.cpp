@@ -17,6 +17,7 @@ namespace gpusim {
 
 void BlockRunner::copy_async(void* shared, const void* global, std::size_t bytes, std::size_t source_bytes,
                              const void* pc) {
+  has_copies_ = true;
   if (source_bytes != 0) on_access(global, source_bytes, AccessKind::kRead, pc, source_bytes == bytes);
   on_access(shared, bytes, AccessKind::kCopyIssue, pc);
   current_->open_group.push_back({shared, global, bytes, source_bytes, pc});

@@ -81,8 +81,9 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
         compare_stores(access, lanes, warp);
     }
   }
-  if (debugging_) return;  // on_access() has found the races
+  if (!finds_races()) return;  // with a debugger, on_access() has
   const Actor actor = actor_of(key, warp);
+  if (pattern.is_sequence && use_sequence(access, pattern, actor)) return;
   for (int g = 0; g < pattern.group_count; ++g) {
     const std::uint32_t lanes = pattern.groups[g];
     find_races(key, access.addresses[std::countr_zero(lanes)], lanes, actor);
@@ -96,12 +97,11 @@ void BlockRunner::compare_stores(const WarpAccess& access, std::uint32_t lanes, 
   const std::size_t size = access.key.size();
   if (size > 16 || (has_locks_ && is_guarded(address))) return;
   // In the order in which they have stored: each has replaced what the one before it has stored.
-  const std::uint32_t last = AccessLog::digest(address, size);
-  const int number = log_.number_of(access);
+  const std::uint32_t last = digest(address, size);
   int before = -1, differs = -1;
   for (std::uint32_t rest = std::rotr(lanes, first_lane_in_turn_); rest != 0; rest &= rest - 1) {
     const int lane = (first_lane_in_turn_ + std::countr_zero(rest)) % kWarpSize;
-    if (before >= 0 && log_.replaced(number, lane) != last) differs = before;
+    if (before >= 0 && access.replaced[lane] != last) differs = before;
     before = lane;
   }
   if (differs < 0) return;
@@ -220,6 +220,47 @@ void BlockRunner::find_races(InstructionKey key, std::uintptr_t address, std::ui
     return;
   }
   use_global(key, address, key.size(), lanes, actor);
+}
+
+/// An access to consecutive addresses. @return  false if its groups have to be looked at one by one
+bool BlockRunner::use_sequence(const WarpAccess& access, const Pattern& pattern, const Actor& actor) {
+  const InstructionKey key = access.key;
+  if (has_clocks_ || cluster_ != nullptr || key.kind() == AccessKind::kCopyIssue) return false;
+  const std::size_t size = key.size(), all = size * std::size_t(pattern.group_count);
+  const std::uintptr_t first = access.addresses[std::countr_zero(access.lanes)];
+  const bool is_line = all == 128 && size == 4 && first % 128 == 0 &&
+                       (actor.kind == AccessKind::kRead || actor.kind == AccessKind::kWrite);
+  const auto on_race = [&](int lane, const Rival& rival) {
+    found_race(key, access.addresses[lane], actor, lane, rival);
+  };
+  const auto use_each = [&](RaceShadow& shadow, std::size_t offset, auto&& on_first, auto&& on_copied) {
+    for (int g = 0; g < pattern.group_count; ++g, offset += size)
+      shadow.access(offset, size, pattern.groups[g], actor, on_race, on_first, on_copied);
+  };
+  if (key.space() == Space::kShared) {
+    if (is_line && shared_shadow_.use_new_line(first - shared_base_, actor)) return true;
+    use_each(
+        shared_shadow_, first - shared_base_, [](std::size_t, std::size_t, int) {},
+        [&](std::size_t offset) { use_copy(offset, actor.warp); });
+    return true;
+  }
+  const std::uintptr_t begin = first - arena_base_, page = begin / GlobalShadow::kPageBytes;
+  const std::size_t offset = begin % GlobalShadow::kPageBytes;
+  if (offset + all > GlobalShadow::kPageBytes) return false;
+  const auto on_first = [&](std::size_t word, std::size_t bytes, int lane) {
+    record_use(page * GlobalShadow::kPageBytes + word, bytes, lane, actor);
+  };
+  RaceShadow& shadow = global_shadow_.page(begin);
+  if (!is_line || !shadow.use_new_line(offset, actor)) {
+    use_each(shadow, offset, on_first, [](std::size_t) {});
+  } else if (launch_->unfinished_from != 0 || !arrivals_.empty() || Streams::instance().are_several()) {
+    for (int lane = 0; lane < kWarpSize; ++lane) on_first(offset + 4 * std::size_t(lane), 4, lane);
+  } else {
+    const Use use = actor.kind == AccessKind::kRead ? Use::kRead : Use::kWrite;
+    const User user = User::make(number_, actor.warp * kWarpSize, actor.site);
+    arena_.grid_races().record_line(begin, use, user, tally.suspects);
+  }
+  return true;
 }
 
 /// An access by lanes to the same bytes of global memory.

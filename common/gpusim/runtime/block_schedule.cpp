@@ -101,9 +101,9 @@ bool BlockRunner::run_warp(int warp) {
     }
     const int first_lane = log_.first_lane();
     first_lane_in_turn_ = first_lane;
-    for (std::uint32_t rest = std::rotr(lanes_in_turn_, first_lane); rest != 0; rest &= rest - 1) {
-      resume(threads_[first + (first_lane + std::countr_zero(rest)) % kWarpSize]);
-    }
+    lanes_to_come_ = std::rotr(lanes_in_turn_, first_lane);
+    warp_in_turn_ = &threads_[first];
+    while (Thread* const thread = next_in_turn()) resume(*thread);
     if (live_ > 0 || cluster_ != nullptr) keep_places(warp);
     looks = idle_rounds_ >= kRoundsToLook && cluster_ == nullptr;
     log_.advance(process_one);
@@ -212,6 +212,7 @@ void BlockRunner::keep_places(int warp) {
 /// The lanes at __activemask() that have the least of the program behind them go on. The others may come
 /// together with these in a later iteration. @return  whether there are any
 bool BlockRunner::release_active(int warp) {
+  if (active_waits_ == 0) return false;
   Thread* lanes = &threads_[warp * kWarpSize];
   const auto is_active = [](const Thread& t) {
     return t.state == State::kWarpSync && t.op == device::WarpOp::kActive;
@@ -232,6 +233,7 @@ bool BlockRunner::release_active(int warp) {
     Thread& t = lanes[std::countr_zero(rest)];
     *static_cast<unsigned*>(t.operand) = together;
     t.state = State::kReady;
+    --active_waits_;
   }
   if (record_ != nullptr) [[unlikely]] {
     record_->begin_batch();
@@ -326,8 +328,8 @@ bool BlockRunner::release_barrier() {
     if (t.state == State::kDone) continue;
     t.state = State::kReady;
     t.value = sum;
-    t.copies.covered_twice_before_barrier = t.copies.covered_twice;
-    known_phases_ = std::max(known_phases_, t.cluster.waited);
+    if (has_copies_) t.copies.covered_twice_before_barrier = t.copies.covered_twice;
+    if (cluster_ != nullptr) known_phases_ = std::max(known_phases_, t.cluster.waited);
   }
   if (record_ != nullptr) [[unlikely]]
     record_block_barrier();
@@ -365,44 +367,42 @@ void BlockRunner::abandon() {
 void BlockRunner::fiber_main(transfer_t from) {
   auto* self = static_cast<BlockRunner*>(from.data);
   sanitizer::arrive(nullptr, &self->scheduler_stack_, &self->scheduler_stack_size_);
-  self->scheduler_ = from.fctx;
+  *self->leaving_ = from.fctx;
   self->launch_->body(self->launch_->arguments);
   self->end_thread();
+}
+
+BlockRunner::Thread* BlockRunner::next_in_turn() {
+  if (lanes_to_come_ == 0) return nullptr;
+  const int lane = (first_lane_in_turn_ + std::countr_zero(lanes_to_come_)) % kWarpSize;
+  lanes_to_come_ &= lanes_to_come_ - 1;
+  return &warp_in_turn_[lane];
 }
 
 /// Before a jump to the thread.
 void BlockRunner::turn_to(Thread& thread) {
   current_ = &thread;
   own_stack_ = reinterpret_cast<std::uintptr_t>(stacks_) + std::size_t(thread.linear) * kStackStride;
+  stack_top_ = own_stack_ + kStackStride - shift_of(thread.linear);
   ::threadIdx = {thread.index.x, thread.index.y, thread.index.z};
   sanitizer::leave(&scheduler_fake_stack_, stacks_ + std::size_t(thread.linear) * kStackStride + kPage,
-                   kStack);
+                   kStack + kPage);
 }
 
+/// Lets a thread have its turn, and those of its warp after it.
 void BlockRunner::resume(Thread& thread) {
-  iteration_ = thread.loops.iteration();
-  register_time_ = warps_[thread.linear / kWarpSize].products.time;
-  log_.enter(thread.linear % kWarpSize);
-  turn_to(thread);
-  current_runner = this;
+  begin_turn(thread);
   in_fiber_ = true;
+  leaving_ = &scheduler_;
   const transfer_t back = jump_fcontext(thread.context, this);
   in_fiber_ = false;
   current_runner = nullptr;
   sanitizer::arrive(scheduler_fake_stack_);
-  thread.context = back.fctx;
-}
-
-void BlockRunner::suspend() {
-  note_depth();
-  void* fake_stack = nullptr;
-  sanitizer::leave(&fake_stack, scheduler_stack_, scheduler_stack_size_);
-  const transfer_t back = jump_fcontext(scheduler_, nullptr);
-  sanitizer::arrive(fake_stack, &scheduler_stack_, &scheduler_stack_size_);
-  scheduler_ = back.fctx;
+  *leaving_ = back.fctx;
 }
 
 void BlockRunner::end_thread() {
+  note_depth();
   Thread& t = *current_;
   t.last_access = log_.latest();
   if (!t.groups.empty() || !t.open_group.empty()) {
@@ -420,7 +420,7 @@ void BlockRunner::end_thread() {
     end_products(t.linear / kWarpSize);
   }
   sanitizer::leave(nullptr, scheduler_stack_, scheduler_stack_size_);
-  jump_fcontext(scheduler_, nullptr);
+  leave();
   __builtin_unreachable();
 }
 

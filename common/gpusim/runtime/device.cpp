@@ -599,9 +599,11 @@ std::size_t run(const Launch& launch) {
   }
   KernelTable table;
   Watchdog::begin(launch.kernel, std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z);
-  const std::size_t static_bytes = pool.run(launch);
+  Launch checked = launch;
+  checked.finds_races = !table.is_repetition(launch);
+  const std::size_t static_bytes = pool.run(checked);
   Watchdog::end();
-  table.end(launch, static_bytes);
+  table.end(checked, static_bytes);
   if (Watchdog::is_time_up()) _exit(2);  // with a report
   if (static_bytes > kMostStaticShared) {
     const auto entry = reinterpret_cast<std::uintptr_t>(launch.kernel) + 1;

@@ -164,6 +164,7 @@ struct Launch {
   bool overlaps = false;     ///< it may begin before the kernel before it in the stream has ended
   /// The blocks from this number on may not have ended when it begins; 0: all have.
   std::uint32_t unfinished_from = 0;
+  bool finds_races = true;  ///< otherwise many like it have had none: see KernelTable::is_repetition()
 };
 /// The most static shared memory of a kernel: ptxas refuses more.
 inline constexpr std::size_t kMostStaticShared = 48 * 1024;

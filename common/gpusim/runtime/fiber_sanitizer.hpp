@@ -21,6 +21,12 @@
 
 namespace gpusim::sanitizer {
 
+#ifdef GPUSIM_ASAN
+inline constexpr bool kIsOn = true;
+#else
+inline constexpr bool kIsOn = false;
+#endif
+
 /// Call before leaving a stack for another. @param save  nullptr if the old stack is no longer needed
 inline void leave([[maybe_unused]] void** save, [[maybe_unused]] const void* bottom,
                   [[maybe_unused]] std::size_t size) {

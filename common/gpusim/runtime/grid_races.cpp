@@ -5,16 +5,25 @@
 namespace gpusim {
 namespace {
 
-bool conflict(int a, int b) {
+constexpr bool conflict(int a, int b) {
   const auto is = [&](Use one, Use other) { return a == int(one) && b == int(other); };
   return !is(Use::kRead, Use::kRead) && !is(Use::kAtomic, Use::kAtomic) && !is(Use::kInTurn, Use::kInTurn);
 }
+
+/// By use: a bit for each use that is in conflict with it.
+constexpr std::array<unsigned, kUses> kRivals = [] {
+  std::array<unsigned, kUses> rivals{};
+  for (int a = 0; a < kUses; ++a) {
+    for (int b = 0; b < kUses; ++b) rivals[a] |= unsigned(conflict(a, b)) << b;
+  }
+  return rivals;
+}();
 
 }  // namespace
 
 GridRaces::GridRaces(std::size_t bytes) : flags_(bytes >> kPageBits), suspects_(bytes / 4 / 64) {
   for (int unit = 0; unit < kUnits; ++unit) {
-    for (Reserved<Cell>& cells : cells_[unit]) cells = Reserved<Cell>(bytes >> unit);
+    for (Reserved<Cell>& cells : cells_[unit]) cells = Reserved<Cell>(bytes >> kUnitBits[unit]);
   }
 }
 
@@ -57,37 +66,63 @@ bool GridRaces::used_by_another(const Cell& cell, std::uint32_t block) const {
 
 void GridRaces::record(std::uintptr_t offset, std::size_t bytes, Use use, User user,
                        std::vector<std::uintptr_t>& suspects) {
-  const int unit = bytes == 4 ? 2 : bytes == 2 && offset % 2 == 0 ? 1 : 0;
-  const std::uintptr_t end = offset + bytes;
-  // Each block first publishes its use and then looks at the others', so of two blocks at least one sees the
-  // other.
+  publish(offset, bytes, bytes == 4 ? 2 : bytes == 2 && offset % 2 == 0 ? 1 : 0, use, user);
+  find_conflict(offset, bytes, use, user, suspects);
+}
+
+void GridRaces::record_line(std::uintptr_t offset, Use use, User user,
+                            std::vector<std::uintptr_t>& suspects) {
+  constexpr std::uintptr_t kBytes = 1 << kUnitBits[kLine];
+  publish(offset, kBytes, kLine, use, user);
+  for (std::uintptr_t word = offset; word < offset + kBytes && rivals(word, use) != 0; word += 4)
+    find_conflict(word, 4, use, user, suspects);
+}
+
+/// Each block first publishes its use and then looks at the others', so of two blocks at least one sees the
+/// other.
+void GridRaces::publish(std::uintptr_t offset, std::size_t bytes, int unit, Use use, User user) {
   auto& flags = flags_[offset >> kPageBits];
   const unsigned mine = flag(unit, int(use));
   if ((flags.load() & mine) == 0) flags.fetch_or(std::uint16_t(mine));
-  for (std::uintptr_t i = offset >> unit; i <= (end - 1) >> unit; ++i) {
+  const int bits = kUnitBits[unit];
+  for (std::uintptr_t i = offset >> bits; i <= (offset + bytes - 1) >> bits; ++i)
     insert(cells_[unit][int(use)][i], user.bits);
-  }
-  const unsigned present = flags.load();
-  for (int other_unit = 0; other_unit < kUnits; ++other_unit) {
-    for (int other_use = 0; other_use < kUses; ++other_use) {
-      if ((present & flag(other_unit, other_use)) == 0 || !conflict(int(use), other_use)) continue;
-      for (std::uintptr_t i = offset >> other_unit; i <= (end - 1) >> other_unit; ++i) {
-        if (!used_by_another(cells_[other_unit][other_use][i], user.block())) continue;
-        const std::uintptr_t word = offset / 4;
-        const std::uint64_t bit = std::uint64_t(1) << word % 64;
-        if ((suspects_[word / 64].fetch_or(bit) & bit) == 0) suspects.push_back(word * 4);
-        return;
-      }
+}
+
+/// Which of the uses around a byte are in conflict with this one, if they are of the same bytes: as flags.
+unsigned GridRaces::rivals(std::uintptr_t offset, Use use) const {
+  constexpr unsigned kEach = flag(0, 0) | flag(1, 0) | flag(2, 0) | flag(3, 0);
+  return flags_[offset >> kPageBits].load() & kEach * kRivals[int(use)];
+}
+
+void GridRaces::find_conflict(std::uintptr_t offset, std::size_t bytes, Use use, User user,
+                              std::vector<std::uintptr_t>& suspects) {
+  for (unsigned rest = rivals(offset, use); rest != 0; rest &= rest - 1) {
+    const int unit = std::countr_zero(rest) / kUses, other_use = std::countr_zero(rest) % kUses;
+    const int bits = kUnitBits[unit];
+    for (std::uintptr_t i = offset >> bits; i <= (offset + bytes - 1) >> bits; ++i) {
+      if (!used_by_another(cells_[unit][other_use][i], user.block())) continue;
+      const std::uintptr_t word = offset / 4;
+      const std::uint64_t bit = std::uint64_t(1) << word % 64;
+      if ((suspects_[word / 64].fetch_or(bit) & bit) == 0) suspects.push_back(word * 4);
+      return;
     }
   }
+}
+
+/// The user of a byte that a cell says, whose bits it has: each lane uses a word of a line.
+User GridRaces::user_of(std::uintptr_t byte, int unit, std::uint64_t bits) const {
+  const User user{bits};
+  if (unit != kLine) return user;
+  return User::make(user.block(), user.thread() + int(byte % (1 << kUnitBits[kLine]) / 4), user.site());
 }
 
 /// The two lowest blocks with this use of a byte, whatever the size of their accesses.
 std::array<User, 2> GridRaces::users(std::uintptr_t byte, int use) const {
   std::array<User, 2> result;
-  const auto take = [&](std::uint64_t bits) {
+  const auto take = [&](int unit, std::uint64_t bits) {
     if (!is_current(bits)) return;
-    const User user{bits};
+    const User user = user_of(byte, unit, bits);
     if (result[0].bits == 0 || user.block() < result[0].block()) {
       result[1] = result[0];
       result[0] = user;
@@ -99,9 +134,9 @@ std::array<User, 2> GridRaces::users(std::uintptr_t byte, int use) const {
   const unsigned present = flags_[byte >> kPageBits].load();
   for (int unit = kUnits - 1; unit >= 0; --unit) {
     if ((present & flag(unit, use)) == 0) continue;
-    const Cell& cell = cells_[unit][use][byte >> unit];
-    take(cell.lowest.load());
-    take(cell.second.load());
+    const Cell& cell = cells_[unit][use][byte >> kUnitBits[unit]];
+    take(unit, cell.lowest.load());
+    take(unit, cell.second.load());
   }
   return result;
 }
@@ -112,7 +147,8 @@ std::optional<std::pair<Use, User>> GridRaces::earlier_use(std::uintptr_t offset
   for (const Use other : {Use::kWrite, Use::kAtomic, Use::kRead}) {
     for (int unit = 0; unit < kUnits && conflict(int(use), int(other)); ++unit) {
       if ((present & flag(unit, int(other))) == 0) continue;
-      const User user{cells_[unit][int(other)][offset >> unit].lowest.load()};
+      const User user =
+          user_of(offset, unit, cells_[unit][int(other)][offset >> kUnitBits[unit]].lowest.load());
       if (user.block() >= first && user.block() < first_block_) return std::pair(other, user);
     }
   }
@@ -166,7 +202,8 @@ std::vector<GridRace> GridRaces::conflicts(std::uintptr_t suspect) const {
 
 void GridRaces::forget(std::uintptr_t offset, std::size_t bytes) {
   for (int unit = 0; unit < kUnits; ++unit) {
-    for (const Reserved<Cell>& cells : cells_[unit]) cells.clear(offset >> unit, bytes >> unit);
+    for (const Reserved<Cell>& cells : cells_[unit])
+      cells.clear(offset >> kUnitBits[unit], bytes >> kUnitBits[unit]);
   }
   flags_.clear(offset >> kPageBits, bytes >> kPageBits);
 }

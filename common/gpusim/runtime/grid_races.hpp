@@ -41,7 +41,7 @@ struct GridRace {
 
 /// Records, for each use of each word, the two lowest blocks with that use: enough to find every conflict,
 /// and the same whichever CPU thread is faster. If only part of a word is used (a half, a byte), parts are
-/// recorded as well.
+/// recorded as well, and lines of 128 bytes if a warp uses one word by word.
 class GridRaces {
  public:
   GridRaces() = default;
@@ -60,6 +60,9 @@ class GridRaces {
   /// @param suspects  receives the word when its first conflict shows
   void record(std::uintptr_t offset, std::size_t bytes, Use use, User user,
               std::vector<std::uintptr_t>& suspects);
+  /// The lanes of a warp make it of the words of a line, in order, all for the first time.
+  /// @param user  the first lane
+  void record_line(std::uintptr_t offset, Use use, User user, std::vector<std::uintptr_t>& suspects);
 
   /// A thread executes __threadfence(). Call it from any CPU thread.
   void note_fence(std::uint16_t site) {
@@ -88,7 +91,8 @@ class GridRaces {
   void forget_all();
 
  private:
-  static constexpr int kUnits = 3;  ///< of 1, 2 and 4 bytes
+  static constexpr std::array kUnitBits = {0, 1, 2, 7};  ///< units of 1, 2, 4 and 128 bytes
+  static constexpr int kUnits = int(kUnitBits.size()), kLine = 3;
   static constexpr int kPageBits = 12;
 
   struct Cell {
@@ -96,10 +100,15 @@ class GridRaces {
     std::atomic<std::uint64_t> second;
   };
 
-  static unsigned flag(int unit, int use) { return 1u << (unit * kUses + use); }
+  static constexpr unsigned flag(int unit, int use) { return 1u << (unit * kUses + use); }
   bool is_current(std::uint64_t bits) const { return User{bits}.block() >= first_block_; }
   void insert(Cell& cell, std::uint64_t user) const;
   bool used_by_another(const Cell& cell, std::uint32_t block) const;
+  void publish(std::uintptr_t offset, std::size_t bytes, int unit, Use use, User user);
+  unsigned rivals(std::uintptr_t offset, Use use) const;
+  void find_conflict(std::uintptr_t offset, std::size_t bytes, Use use, User user,
+                     std::vector<std::uintptr_t>& suspects);
+  User user_of(std::uintptr_t byte, int unit, std::uint64_t bits) const;
   std::array<User, 2> users(std::uintptr_t byte, int use) const;
 
   static constexpr std::uint32_t kNoSite = 0xffffffff;

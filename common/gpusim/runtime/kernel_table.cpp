@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/recorder.hpp"
 #include "gpusim/runtime/session.hpp"
 #include "gpusim/runtime/symbols.hpp"
 #include "gpusim/runtime/watchdog.hpp"
@@ -62,7 +64,25 @@ struct Kernel {
   std::uint64_t threads = 0;      ///< it has
   std::map<std::string, std::vector<std::int64_t>> tensors;
   std::vector<std::int64_t> shared, ops;
+
+  /// Those that have been looked through.
+  struct Checked {
+    std::int64_t launches = 0, work = 0;
+  };
+  std::map<std::array<std::uint64_t, 7>, Checked> checked;  ///< by grid, block and dynamic shared memory
+  std::int64_t repetitions = 0;
 };
+
+std::array<std::uint64_t, 7> geometry_of(const device::Launch& l) {
+  return {l.grid.x, l.grid.y, l.grid.z, l.block.x, l.block.y, l.block.z, l.dynamic_shared_bytes};
+}
+
+/// How many accesses by warps have been counted, about.
+std::int64_t work_of(const Report& report) {
+  const GlobalCounters global = report.total();
+  return global.read_requests + global.write_requests + global.atomic_requests +
+         report.shared.load_wavefronts + report.shared.store_wavefronts;
+}
 
 struct Table {
   std::string file;
@@ -175,6 +195,14 @@ KernelTable::KernelTable() {
   began_ = std::chrono::steady_clock::now();
 }
 
+bool KernelTable::is_repetition(const device::Launch& launch) const {
+  constexpr std::int64_t kLaunches = 8, kWork = 1 << 24;  // some seconds
+  static const bool checks_all = std::getenv("GPUSIM_CHECK_ALL") != nullptr;
+  if (table() == nullptr || checks_all || record::Recorder::instance() != nullptr) return false;
+  const Kernel::Checked& checked = table()->of(launch.kernel).checked[geometry_of(launch)];
+  return checked.launches >= kLaunches && checked.work >= kWork;
+}
+
 void KernelTable::end(const device::Launch& launch, std::size_t static_bytes) {
   if (table() == nullptr) return;
   const Report after = Session::instance().counters();
@@ -182,6 +210,13 @@ void KernelTable::end(const device::Launch& launch, std::size_t static_bytes) {
   if (kernel.launches++ == 0) kernel.first_launch = table()->launches;
   ++table()->launches;
   kernel.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  if (launch.finds_races) {
+    Kernel::Checked& checked = kernel.checked[geometry_of(launch)];
+    ++checked.launches;
+    checked.work += work_of(after) - work_of(before_);
+  } else {
+    ++kernel.repetitions;
+  }
   const std::uint64_t threads = std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z *
                                 launch.block.x * launch.block.y * launch.block.z;
   if (threads > kernel.threads) {
@@ -211,8 +246,9 @@ bool write_kernel_table(const Report& report) {
   for (const auto& [address, kernel] : table()->kernels) {
     out << between << "{\"name\": " << quoted(name_of_kernel(address))
         << ", \"launches\": " << kernel.launches << ", \"first_launch\": " << kernel.first_launch
-        << ", \"seconds\": " << kernel.seconds << ", \"grid\": " << text_of(kernel.grid)
-        << ", \"block\": " << text_of(kernel.block) << ", \"tensors\": {";
+        << ", \"repetitions\": " << kernel.repetitions << ", \"seconds\": " << kernel.seconds
+        << ", \"grid\": " << text_of(kernel.grid) << ", \"block\": " << text_of(kernel.block)
+        << ", \"tensors\": {";
     const char* comma = "";
     for (const auto& [name, counters] : by_found_name(kernel.tensors)) {
       out << comma << quoted(name) << ": " << object<GlobalCounters>(counters);

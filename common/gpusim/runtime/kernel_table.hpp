@@ -15,7 +15,11 @@ namespace gpusim {
 class KernelTable {
  public:
   KernelTable();
-  /// The launch has ended. @param launch  what began when this object was made
+  /// Whether launches of this kernel with as many blocks and threads have taken long, and all of them have
+  /// been looked through: from now on, races are not looked for there, unless GPUSIM_CHECK_ALL is set. The
+  /// answer is the same on every machine.
+  bool is_repetition(const device::Launch& launch) const;
+  /// The launch has ended.
   /// @param static_bytes  of the static shared variables that a block has used
   void end(const device::Launch& launch, std::size_t static_bytes);
 

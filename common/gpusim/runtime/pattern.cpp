@@ -34,9 +34,10 @@ void PatternCache::learn(Pattern& p, const WarpAccess& access) {
     const bool is_among_others = lowest <= address && !is_new_highest;
     lowest = std::min(lowest, address);
     highest = std::max(highest, address);
-    // For reads, only the latest groups are searched: missing a group and making it again costs only time.
+    // For reads, only the latest groups are searched (enough for rows of 16 threads): missing a group and
+    // making it again costs only time.
     const auto end = p.groups.begin() + p.group_count;
-    const int searched = is_read ? 8 : is_store && (is_among_others || address == first) ? kWarpSize : 0;
+    const int searched = is_read ? 16 : is_store && (is_among_others || address == first) ? kWarpSize : 0;
     const auto same = std::find_if(end - std::min(p.group_count, searched), end, [&](std::uint32_t group) {
       return access.addresses[std::countr_zero(group)] == address;
     });
@@ -45,6 +46,9 @@ void PatternCache::learn(Pattern& p, const WarpAccess& access) {
   }
   p.key = access.key;
   p.lanes = access.lanes;
+  p.is_sequence = true;
+  for (int g = 1; g < p.group_count && p.is_sequence; ++g)
+    p.is_sequence = p.distance[std::countr_zero(p.groups[g])] == std::uintptr_t(g) * access.key.size();
   p.below = first - lowest;
   p.above = highest - first;
   set_cost(p, access);

@@ -24,6 +24,7 @@ struct Pattern {
   /// neither. Stores to the same address are always in one group.
   std::array<std::uint32_t, kWarpSize> groups;
   int group_count = 0;
+  bool is_sequence = false;  ///< each group accesses what follows on that of the one before
 
   /// The cost if the first address is at this position in a word of shared memory or a sector of global
   /// memory.

@@ -130,6 +130,28 @@ class RaceShadow {
     if (bytes != 0) access_words(offset, bytes, lanes, a, on_race, on_first, on_copied);
   }
 
+  /// A read or store by all lanes of the words of a line of 128 bytes, in order, if the block has not used
+  /// any of them before. @return  false: it has
+  bool use_new_line(std::size_t offset, const Actor& a) {
+    Cell* const line = &cells_[offset / 4];
+    if (!std::all_of(line, line + kWarpSize, [&](const Cell& c) { return c.is_void(a); })) return false;
+    const bool is_read = a.kind == AccessKind::kRead;
+    Cell use;
+    use.uses = use_of(a.kind);
+    use.tag = is_read ? a.tag : std::uint64_t(a.epoch) << 32 | Cell::kDisturbed;
+    (is_read ? use.reader_tick : use.writer_tick) = a.clock->tick;
+    (is_read ? use.reader_site : use.writer_site) = a.site;
+    for (int lane = 0; lane < kWarpSize; ++lane) {
+      if (is_read) {
+        use.reader_lanes = 1u << lane;
+      } else {
+        use.writer = std::uint16_t(a.warp * kWarpSize + lane);
+      }
+      line[lane] = use;
+    }
+    return true;
+  }
+
   /// An asynchronous copy to whole words begins, issued by a thread. From now on, they are written at some
   /// time, and whoever knows that `number` of the sequence is finished may use them.
   template <class OnRace>
@@ -214,6 +236,8 @@ class RaceShadow {
     static constexpr std::uint64_t kDisturbed = 1;
     std::uint32_t epoch() const { return std::uint32_t(tag >> 32); }
     int reader_warp() const { return int(tag >> 1 & 63) - 1; }
+    /// Whether the block has not used it.
+    bool is_void(const Actor& a) const { return epoch() < a.block_epoch && !split && !copying; }
   };
   static_assert(sizeof(Cell) == 32);
 
