@@ -199,7 +199,7 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
   const auto run_now = [=, has_limit = limit != dynamic_shared_limits().end()](
                            cudaStream_t stream, const void* with,
                            std::initializer_list<std::int64_t> numbers) {
-    Streams::instance().begin(stream);
+    Streams::instance().begin(stream, {.kernel = kernel});
     api::fail_device(cudaSuccess);
     const std::size_t static_bytes = run({{grid.x, grid.y, grid.z},
                                           {block.x, block.y, block.z},

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gpusim/runtime/allowed.hpp"
+#include "gpusim/runtime/kernel_table.hpp"
 #include "gpusim/runtime/source_text.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
@@ -94,20 +95,39 @@ std::string how_to_order_blocks(const FindingKey& key, const Example& e, const L
   return "blocks are not ordered: no block waits for another; read in a second kernel what this one writes";
 }
 
+/// Where a kernel is launched: the first line of the program around the launch that is not the kernel's own.
+std::string line_of_launch(const HostCall& call, const LineOf& line_of) {
+  const std::string kernel = function_at(reinterpret_cast<std::uintptr_t>(call.kernel) + 1);
+  for (const std::uintptr_t pc : call.launch) {
+    const SourceLine line = line_of(pc);
+    if (line.places.empty() || is_in_library(pc)) continue;
+    const std::string function = function_at(pc);
+    const bool launches = function.find("cudaLaunchKernel") != function.npos ||
+                          function.find("cudaLaunchCooperativeKernel") != function.npos;
+    if (function != kernel && !launches) return line.text;
+  }
+  return "";
+}
+
 std::string describe_race_of_operations(const FindingKey& key, const Example& e, const LineOf& line_of,
                                         const std::string& reason) {
-  const auto side = [&](AccessKind kind, std::uintptr_t pc, const std::string& routine) {
-    return std::string(verb(kind)) + " access by " +
-           (routine.empty() ? "a kernel at " + line_of(pc).text : routine + "()");
+  const auto side = [&](AccessKind kind, std::uintptr_t pc, const HostCall& call) {
+    const std::string name = !call.routine.empty()    ? call.routine + "()"
+                             : call.kernel != nullptr ? "kernel " + name_of_kernel(call.kernel)
+                                                      : "a kernel";
+    const std::string launch = line_of_launch(call, line_of);
+    return std::string(verb(kind)) + " access by " + name + (pc == 0 ? "" : " at " + line_of(pc).text) +
+           (launch.empty() ? "" : ", launched at " + launch);
   };
   const std::string first =
-      "Race reported between " + side(key.rival_access, key.rival_pc, e.rival_routine) + " and ";
+      "Race reported between " + side(key.rival_access, key.rival_pc, e.rival_call) + " and ";
   if (e.on_host) {
-    return first + verb(key.access) + " access by the host at " + line_of(key.pc).text +
-           "\n    managed memory, " + e.place + ": the host does not wait for the " +
-           (e.rival_routine.empty() ? "kernel" : "copy") + ": no cudaDeviceSynchronize() between the two";
+    const bool by_kernel = e.rival_call.routine.empty();
+    return first + verb(key.access) + " access by the host at " + line_of(key.pc).text + "\n    " + e.place +
+           ": the host does not wait for the " + (by_kernel ? "kernel" : "copy") + ": no " +
+           (by_kernel ? "" : "cudaStreamSynchronize() or ") + "cudaDeviceSynchronize() between the two";
   }
-  return first + side(key.access, key.pc, e.routine) + "\n    global memory, " + e.place +
+  return first + side(key.access, key.pc, e.call) + "\n    global memory, " + e.place +
          (reason.empty() ? ": they are in two streams, and the later one does not wait for an event recorded "
                            "after the earlier one"
                          : ": " + reason);
@@ -274,6 +294,8 @@ DefectText::DefectText(const std::vector<std::pair<const FindingKey*, const Exam
   std::set<std::uintptr_t> pcs;
   for (const auto& [key, e] : findings) {
     pcs.insert({key->pc, key->rival_pc, e->lax_wait, e->early_barrier, e->fence});
+    for (const HostCall* call : {&e->call, &e->rival_call})
+      pcs.insert(call->launch.begin(), call->launch.end());
     for (const Group& group : e->groups) pcs.insert(group.where.pc);
     for (const Piece& piece : e->message) pcs.insert(piece.pc);
     for (const Piece& piece : e->reason) pcs.insert(piece.pc);
