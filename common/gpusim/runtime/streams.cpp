@@ -171,12 +171,16 @@ void Streams::use_on_host(std::uintptr_t offset, AccessKind kind, const void* pc
       kind == AccessKind::kRead ? 0 : readers_[offset / 4].load(std::memory_order_relaxed);
   for (const std::uint64_t other : {writer, reader}) {
     if (other == 0 || is_over_for_host(operations_[other >> 32])) continue;
+    const bool is_atomic = (other & kAtomicBit) != 0;
+    if (is_atomic && kind == AccessKind::kAtomic) continue;
     const Arena& arena = Arena::instance();
     Session::instance().add({.kind = DefectKind::kRace,
                              .pc = reinterpret_cast<std::uintptr_t>(pc),
                              .rival_pc = pc_of(other),
                              .access = kind,
-                             .rival_access = other == writer ? AccessKind::kWrite : AccessKind::kRead,
+                             .rival_access = is_atomic         ? AccessKind::kAtomic
+                                             : other == writer ? AccessKind::kWrite
+                                                               : AccessKind::kRead,
                              .space = Space::kGlobal,
                              .bytes = 4},
                             {.block = offset / 4,
