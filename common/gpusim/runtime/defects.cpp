@@ -9,6 +9,7 @@
 #include "gpusim/runtime/allowed.hpp"
 #include "gpusim/runtime/kernel_table.hpp"
 #include "gpusim/runtime/source_text.hpp"
+#include "gpusim/runtime/swap_guess.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
@@ -363,8 +364,18 @@ std::vector<Defect> Findings::describe() const {
     return std::any_of(places.begin(), places.end(),
                        [&](const std::string& place) { return allowed.contains(place, kind); });
   };
+  std::unordered_map<std::uintptr_t, bool> guesses;
+  const auto is_guess = [&](AccessKind one, AccessKind other, std::uintptr_t pc) {
+    if (one != AccessKind::kRead || other != AccessKind::kAtomic || pc == 0) return false;
+    const auto [it, is_new] = guesses.try_emplace(pc);
+    if (is_new) it->second = is_guess_for_swap(text.line_of(pc).place());
+    return it->second;
+  };
   for (const auto* known : entries) {
     const auto& [key, entry] = *known;
+    if (key.kind == DefectKind::kRace && (is_guess(key.access, key.rival_access, key.pc) ||
+                                          is_guess(key.rival_access, key.access, key.rival_pc)))
+      continue;
     if (is_allowed(key.pc, key.kind) || is_allowed(key.rival_pc, key.kind)) {
       silenced[std::string("Note: ") + name_of(key.kind) + " at " + text.line_of(key.pc).text +
                " is silenced there, or on the other line, by \"gpusim: allow\""] += entry.count;
