@@ -719,6 +719,25 @@ struct discard_iterator : GpusimIterator<discard_iterator, int, int&> {
     return nothing;
   }
 };
+template <class It>
+using iterator_traits = std::iterator_traits<It>;
+template <class It>
+struct iterator_value {
+  using type = typename std::iterator_traits<It>::value_type;
+};
+template <class It>
+struct iterator_difference {
+  using type = typename std::iterator_traits<It>::difference_type;
+};
+template <class It>
+struct iterator_reference {
+  using type = typename std::iterator_traits<It>::reference;
+};
+template <class It>
+struct iterator_pointer {
+  using type = typename std::iterator_traits<It>::pointer;
+};
+
 template <class F, class In, class Reference = use_default, class Value = use_default>
 struct transform_iterator
     : GpusimIterator<transform_iterator<F, In, Reference, Value>,
