@@ -439,14 +439,18 @@ TEST(Barriers, AShuffleFromALaneThatHasReturned) {
   EXPECT_EQ(told(report), (Defects{{DefectKind::kBarrierDivergence, {line_of("absent")}, 31}}));
   EXPECT_TRUE(
       says(report,
-           "Barrier error detected. Lane 7 of warp 0 in block (0,0,0) has returned, but mask 0xffffffff "
-           "names it, and lane 0, which reads its value, has reached __shfl_sync() at " +
+           "Barrier error detected. Lane 0 of warp 0 in block (0,0,0) reads the value of lane 7, which has "
+           "returned, in __shfl_sync() at " +
                at("absent")));
+  EXPECT_TRUE(
+      says(report,
+           "    mask 0xffffffff says that lane 7 takes part: it must reach the shuffle, or be left out "
+           "of the mask"));
   EXPECT_EQ(out.host()[0], -1) << "undefined";
   report = run({1, 48}, reads_a_lane, out.get(), 20);
   EXPECT_EQ(told(report), (Defects{{DefectKind::kBarrierDivergence, {line_of("absent")}, 15}}));
-  EXPECT_TRUE(
-      says(report, "Lane 20 of warp 1 in block (0,0,0) does not exist, but mask 0xffffffff names it"));
+  EXPECT_TRUE(says(
+      report, "Lane 0 of warp 1 in block (0,0,0) reads the value of lane 20, which does not exist, in "));
 }
 
 __global__ void not_in_its_own_mask(int* out) {

@@ -27,7 +27,7 @@ void enqueue(cudaStream_t stream, void (*kernel)(Params...), Args... args) {
   config.gridDim = 1;
   config.blockDim = 32;
   config.stream = stream;
-  ASSERT_EQ(cudaLaunchKernelEx(&config, kernel, args...), cudaSuccess);
+  ASSERT_EQ(cudaLaunchKernelEx(&config, kernel, args...), cudaSuccess);  // launch
 }
 
 /// Two streams that do not wait for the default stream, an event, and two tensors.
@@ -54,8 +54,10 @@ class Streams : public ::testing::Test {
     EXPECT_TRUE(says(report, "global memory, byte 0 of \"a\": they are in two streams"))
         << report.defects[0].message;
   }
+  static std::string place_of(const char* mark) { return "streams_test.cu:" + std::to_string(line_of(mark)); }
   static std::string at(const char* mark) {
-    return "a kernel at streams_test.cu:" + std::to_string(line_of(mark));
+    return "kernel gpusim_test::" + std::string(mark) + " at " + place_of(mark) + ", launched at " +
+           place_of("launch");
   }
 
   cudaStream_t one_ = nullptr, two_ = nullptr;
@@ -133,8 +135,9 @@ TEST_F(Streams, ReadersAndAtomicOperationsNeedNoOrder) {
 TEST_F(Streams, CopiesAreOperations) {
   std::vector<int> host(32);
   enqueue(one_, store, a_.get());
-  cudaMemcpyAsync(host.data(), a_, 128, cudaMemcpyDeviceToHost, two_);
-  expect_race("Write access by " + at("store"), "Read access by cudaMemcpyAsync()");
+  cudaMemcpyAsync(host.data(), a_, 128, cudaMemcpyDeviceToHost, two_);  // copy
+  expect_race("Write access by " + at("store"),
+              "Read access by cudaMemcpyAsync() at " + place_of("copy") + "\n");
 
   cudaDeviceSynchronize();
   cudaMemsetAsync(a_, 0, 128, one_);
@@ -146,6 +149,89 @@ TEST_F(Streams, CopiesAreOperations) {
   enqueue(one_, store, a_.get());
   cudaMemcpy(host.data(), a_, 128, cudaMemcpyDeviceToHost);
   expect_race("Write access by " + at("store"), "Read access by cudaMemcpy()");
+}
+
+/// Pinned memory of the host, for the bytes of the tensor.
+class PinnedMemory : public Streams {
+ protected:
+  PinnedMemory() { cudaMallocHost(&host_, 128); }
+  ~PinnedMemory() override { cudaFreeHost(host_); }
+  int* host_ = nullptr;
+};
+
+TEST_F(PinnedMemory, TheHostReadsBeforeTheCopyHasArrived) {
+  cudaMemcpyAsync(host_, a_, 128, cudaMemcpyDeviceToHost, one_);  // to host
+  const int value = host_[3];                                     // early read
+  EXPECT_EQ(value, 0);
+  const gpusim::Report report = gpusim::take_report();
+  EXPECT_EQ(told(report), (Defects{{DefectKind::kRace, {line_of("to host"), line_of("early read")}, 1}}));
+  EXPECT_TRUE(says(report, "Race reported between Write access by cudaMemcpyAsync() at " +
+                               place_of("to host") + " and Read access by the host at " +
+                               place_of("early read")));
+  EXPECT_TRUE(
+      says(report, "pinned memory, byte 12 of what the copy writes: the host does not wait for the copy"));
+}
+
+TEST_F(PinnedMemory, TheHostWritesBeforeTheCopyHasReadIt) {
+  host_[0] = 1;
+  cudaMemcpyAsync(a_, host_, 128, cudaMemcpyHostToDevice, one_);  // to device
+  EXPECT_EQ(host_[0], 1) << "both read";
+  expect_clean();
+  host_[0] = 2;  // early write
+  EXPECT_EQ(told(gpusim::take_report()),
+            (Defects{{DefectKind::kRace, {line_of("to device"), line_of("early write")}, 1}}));
+}
+
+TEST_F(PinnedMemory, TheHostMayWaitInManyWays) {
+  const auto copy = [&](cudaStream_t stream) {
+    cudaMemcpyAsync(host_, a_, 128, cudaMemcpyDeviceToHost, stream);
+  };
+  copy(one_);
+  cudaStreamSynchronize(one_);
+  EXPECT_EQ(host_[0], 0);
+  copy(one_);
+  cudaDeviceSynchronize();
+  EXPECT_EQ(host_[0], 0);
+  copy(one_);
+  EXPECT_EQ(cudaStreamQuery(one_), cudaSuccess);
+  EXPECT_EQ(host_[0], 0);
+  copy(one_);
+  cudaEventRecord(event_, one_);
+  copy(two_);
+  cudaStreamWaitEvent(two_, event_);
+  cudaStreamSynchronize(two_);
+  EXPECT_EQ(host_[0], 0) << "through another stream";
+  copy(nullptr);
+  cudaMemcpy(b_.get(), a_.get(), 4, cudaMemcpyDefault);
+  EXPECT_EQ(host_[0], 0);
+  copy(one_);
+  EXPECT_EQ(*static_cast<volatile int*>(host_), 0) << "polls";
+  EXPECT_EQ(host_[0], 0);
+  std::vector<int> pageable(32);
+  cudaMemcpyAsync(pageable.data(), a_, 128, cudaMemcpyDeviceToHost, one_);
+  EXPECT_EQ(pageable[0], 0);
+  expect_clean();
+}
+
+TEST_F(PinnedMemory, TheDefaultStreamWaitsForStreamsThatBlock) {
+  cudaStream_t blocking = nullptr;
+  cudaStreamCreate(&blocking);
+  for (const bool with_event : {false, true}) {
+    cudaMemcpyAsync(host_, a_, 128, cudaMemcpyDeviceToHost, blocking);
+    if (with_event) {
+      cudaEventRecord(event_);
+      cudaEventSynchronize(event_);
+    } else {
+      cudaStreamSynchronize(nullptr);
+    }
+    EXPECT_EQ(host_[0], 0);
+  }
+  expect_clean();
+  cudaMemcpyAsync(host_, a_, 128, cudaMemcpyDeviceToHost, one_);
+  cudaStreamSynchronize(nullptr);  // not for this one
+  EXPECT_EQ(host_[0], 0);
+  EXPECT_EQ(gpusim::take_report().defects.size(), 1u);
+  cudaStreamDestroy(blocking);
 }
 
 TEST_F(Streams, TheDefaultStreamWaitsForBlockingStreams) {

@@ -159,8 +159,8 @@ TEST(Shuffles, FromALaneOutsideTheMaskIsReported) {
   const gpusim::Report report = run({1, 32}, from_outside_the_mask, out.get());
   EXPECT_EQ(told(report), (Defects{{DefectKind::kBarrierDivergence, {line_of("outside the mask")}, 16}}));
   EXPECT_TRUE(says(report,
-                   "Barrier error detected. Lane 20 of warp 0 in block (0,0,0) is not in mask 0x0000ffff, "
-                   "but lane 0, which reads its value, has reached __shfl_sync() at warps_test.cu:"));
+                   "Barrier error detected. Lane 0 of warp 0 in block (0,0,0) reads the value of lane 20, "
+                   "which is not in mask 0x0000ffff, in __shfl_sync() at warps_test.cu:"));
   EXPECT_EQ(out.host()[0], -1) << "undefined in CUDA; here all bits are one, which is NaN for a float";
 }
 
@@ -180,7 +180,9 @@ TEST(Shuffles, ASumOverLanesThatTheMaskDoesNotNameIsReported) {
   const gpusim::Report report = run({1, 32}, sum_of_few, in.get(), out.get(), 8u);
   ASSERT_EQ(report.defects.size(), 1u);
   EXPECT_EQ(told(report)[0].lines, std::vector<int>{line_of("sum of few")});
-  EXPECT_TRUE(says(report, "Lane 16 of warp 0 in block (0,0,0) is not in mask 0x000000ff, but lane 0, "));
+  EXPECT_TRUE(
+      says(report,
+           "Lane 0 of warp 0 in block (0,0,0) reads the value of lane 16, which is not in mask 0x000000ff"));
   EXPECT_TRUE(is_clean(run({1, 32}, sum_of_few, in.get(), out.get(), 32u)));
   EXPECT_EQ(out.host()[0], 32.0f);
 }

@@ -39,18 +39,16 @@ def table_of(kernel: dict) -> list[str]:
         )
     tensors = kernel["tensors"]
     if tensors:
-        rows = [["memory", "bytes read", "sectors", "bytes written", "sectors", "atomics"]]
-        for name, c in tensors.items():
-            rows.append(
-                [
-                    name,
-                    f"{c['read_bytes']:,}",
-                    f"{c['read_sectors']:,}",
-                    f"{c['write_bytes']:,}",
-                    f"{c['write_sectors']:,}",
-                    f"{c['atomic_requests']:,}",
-                ]
-            )
+        columns = {
+            "bytes read": "read_bytes",
+            "sectors": "read_sectors",
+            "bytes written": "write_bytes",
+            " sectors": "write_sectors",
+        }
+        if any(c["atomic_requests"] for c in tensors.values()):
+            columns |= {"atomics": "atomic_requests", "  sectors": "atomic_sectors"}
+        rows = [["memory", *(title.strip() for title in columns)]]
+        rows += [[name, *(f"{c[key]:,}" for key in columns.values())] for name, c in tensors.items()]
         lines += [f"  {line}" for line in aligned(rows)]
     shared = kernel["shared"]
     if shared["bytes_per_block"]:

@@ -169,6 +169,11 @@ cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigne
   return cudaGetDriverEntryPointByVersion(symbol, function, CUDA_VERSION, flags, status);
 }
 
+void gpusim::device::copy_element(void* to, const void* from, std::size_t bytes) {
+  api::copy({.to = to, .from = from, .bytes = bytes}, nullptr, {"cudaMemcpy", __builtin_return_address(0)},
+            true);
+}
+
 cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void* kernel,
                                    void (*body)(const void*), const void* arguments,
                                    std::size_t argument_bytes, std::initializer_list<std::int64_t> integers) {
@@ -199,7 +204,7 @@ cudaError_t gpusim::device::launch(const cudaLaunchConfig_t& config, const void*
   const auto run_now = [=, has_limit = limit != dynamic_shared_limits().end()](
                            cudaStream_t stream, const void* with,
                            std::initializer_list<std::int64_t> numbers) {
-    Streams::instance().begin(stream);
+    Streams::instance().begin(stream, {.kernel = kernel});
     api::fail_device(cudaSuccess);
     const std::size_t static_bytes = run({{grid.x, grid.y, grid.z},
                                           {block.x, block.y, block.z},

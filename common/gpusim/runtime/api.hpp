@@ -63,8 +63,8 @@ struct Copy {
   std::size_t to_slice = 0, from_slice = 0;
   cudaMemcpyKind kind = cudaMemcpyDefault;
 };
-/// @param routine  which reports name: a literal    @param waits  whether the host waits for it
-cudaError_t copy(const Copy& what, cudaStream_t stream, const char* routine, bool waits);
+/// @param call  as reports name it    @param waits  whether the host waits for it
+cudaError_t copy(const Copy& what, cudaStream_t stream, const HostCall& call, bool waits);
 
 /// A cudaArray: rows without gaps, in the device's memory.
 struct Array {

@@ -46,7 +46,7 @@ struct Fill {
   std::size_t rows = 1, slices = 1, pitch = 0, slice = 0;
 };
 
-cudaError_t fill(const Fill& f, cudaStream_t stream, const char* routine) {
+cudaError_t fill(const Fill& f, cudaStream_t stream, const HostCall& call) {
   const gpusim::OneHostThread turn;
   if (f.bytes == 0 || f.rows == 0 || f.slices == 0) return cudaSuccess;
   if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
@@ -61,7 +61,7 @@ cudaError_t fill(const Fill& f, cudaStream_t stream, const char* routine) {
   }
   return enqueue(stream, cudaGraphNodeTypeMemset, [=](cudaStream_t in) {
     const HostRuntime runtime;
-    Streams::instance().begin(in, routine);
+    Streams::instance().begin(in, call);
     for (std::size_t slice = 0; slice < f.slices; ++slice) {
       for (std::size_t r = 0; r < f.rows; ++r) {
         std::byte* const to = row(slice, r);
@@ -93,7 +93,7 @@ void copy_checked(void* to, const void* from, std::size_t bytes) {
   if (is_in_arena(to)) Arena::instance().mark(reinterpret_cast<std::uintptr_t>(to), bytes, true);
 }
 
-cudaError_t copy(const Copy& c, cudaStream_t stream, const char* routine, bool waits) {
+cudaError_t copy(const Copy& c, cudaStream_t stream, const HostCall& call, bool waits) {
   const gpusim::OneHostThread turn;
   if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
   if (c.rows > 1 && (c.to_pitch < c.bytes || c.from_pitch < c.bytes))
@@ -116,8 +116,13 @@ cudaError_t copy(const Copy& c, cudaStream_t stream, const char* routine, bool w
     if (error != cudaSuccess) return result(error);
     error = enqueue(stream, cudaGraphNodeTypeMemcpy, [=](cudaStream_t in) {
       const HostRuntime runtime;
-      Streams::instance().begin(in, routine);
-      for_each_row(c, [&](std::byte* to, const std::byte* from) { copy_checked(to, from, c.bytes); });
+      Streams::instance().begin(in, call);
+      for_each_row(c, [&](std::byte* to, const std::byte* from) {
+        copy_checked(to, from, c.bytes);
+        if (waits) return;
+        Streams::instance().use_pinned(to, c.bytes, Use::kWrite);
+        Streams::instance().use_pinned(from, c.bytes, Use::kRead);
+      });
       return cudaSuccess;
     });
     if (error != cudaSuccess) return error;
@@ -145,12 +150,12 @@ Side side_of(const Array* array, cudaPos at, const cudaPitchedPtr& pointer) {
           array->row_bytes(), array->slice_bytes(), element};
 }
 
-cudaError_t copy_box(const cudaMemcpy3DParms& p, cudaStream_t stream, const char* routine, bool waits) {
+cudaError_t copy_box(const cudaMemcpy3DParms& p, cudaStream_t stream, const HostCall& call, bool waits) {
   const Side to = side_of(p.dstArray, p.dstPos, p.dstPtr), from = side_of(p.srcArray, p.srcPos, p.srcPtr);
   const std::size_t element = std::max(to.element_bytes, from.element_bytes);
   return copy({to.begin, from.begin, p.extent.width * element, p.extent.height, p.extent.depth, to.pitch,
                from.pitch, to.slice, from.slice, p.kind},
-              stream, routine, waits);
+              stream, call, waits);
 }
 
 }  // namespace
@@ -160,57 +165,63 @@ using gpusim::api::copy;
 using gpusim::api::fill;
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  return copy({.to = to, .from = from, .bytes = bytes, .kind = kind}, nullptr, __func__, true);
+  return copy({.to = to, .from = from, .bytes = bytes, .kind = kind}, nullptr,
+              {__func__, __builtin_return_address(0)}, true);
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  return copy({.to = to, .from = from, .bytes = bytes, .kind = kind}, stream, __func__, false);
+  return copy({.to = to, .from = from, .bytes = bytes, .kind = kind}, stream,
+              {__func__, __builtin_return_address(0)}, false);
 }
 cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, std::size_t bytes) {
-  return copy({.to = to, .from = from, .bytes = bytes}, nullptr, __func__, true);
+  return copy({.to = to, .from = from, .bytes = bytes}, nullptr, {__func__, __builtin_return_address(0)},
+              true);
 }
 cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes,
                                 cudaStream_t stream) {
-  return copy({.to = to, .from = from, .bytes = bytes}, stream, __func__, false);
+  return copy({.to = to, .from = from, .bytes = bytes}, stream, {__func__, __builtin_return_address(0)},
+              false);
 }
 
 cudaError_t cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                          std::size_t width, std::size_t height, cudaMemcpyKind kind) {
   if (width > to_pitch || width > from_pitch) return gpusim::api::result(cudaErrorInvalidPitchValue);
-  return copy({to, from, width, height, 1, to_pitch, from_pitch, 0, 0, kind}, nullptr, __func__, true);
+  return copy({to, from, width, height, 1, to_pitch, from_pitch, 0, 0, kind}, nullptr,
+              {__func__, __builtin_return_address(0)}, true);
 }
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                               std::size_t width, std::size_t height, cudaMemcpyKind kind,
                               cudaStream_t stream) {
   if (width > to_pitch || width > from_pitch) return gpusim::api::result(cudaErrorInvalidPitchValue);
-  return copy({to, from, width, height, 1, to_pitch, from_pitch, 0, 0, kind}, stream, __func__, false);
+  return copy({to, from, width, height, 1, to_pitch, from_pitch, 0, 0, kind}, stream,
+              {__func__, __builtin_return_address(0)}, false);
 }
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) {
-  return gpusim::api::copy_box(*p, nullptr, __func__, true);
+  return gpusim::api::copy_box(*p, nullptr, {__func__, __builtin_return_address(0)}, true);
 }
 cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
-  return gpusim::api::copy_box(*p, stream, __func__, false);
+  return gpusim::api::copy_box(*p, stream, {__func__, __builtin_return_address(0)}, false);
 }
 
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
-  return fill({to, value, bytes}, nullptr, __func__);
+  return fill({to, value, bytes}, nullptr, {__func__, __builtin_return_address(0)});
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
-  return fill({to, value, bytes}, stream, __func__);
+  return fill({to, value, bytes}, stream, {__func__, __builtin_return_address(0)});
 }
 cudaError_t cudaMemset2D(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height) {
-  return fill({to, value, width, height, 1, pitch}, nullptr, __func__);
+  return fill({to, value, width, height, 1, pitch}, nullptr, {__func__, __builtin_return_address(0)});
 }
 cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height,
                               cudaStream_t stream) {
-  return fill({to, value, width, height, 1, pitch}, stream, __func__);
+  return fill({to, value, width, height, 1, pitch}, stream, {__func__, __builtin_return_address(0)});
 }
 cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent extent) {
   return cudaMemset3DAsync(to, value, extent, nullptr);
 }
 cudaError_t cudaMemset3DAsync(cudaPitchedPtr to, int value, cudaExtent extent, cudaStream_t stream) {
   return fill({to.ptr, value, extent.width, extent.height, extent.depth, to.pitch, to.pitch * to.ysize},
-              stream, __func__);
+              stream, {__func__, __builtin_return_address(0)});
 }
 
 // ---- variables of the device ------------------------------------------------------------------------------
@@ -220,7 +231,7 @@ namespace {
 
 /// @param kind  as the caller gives it; the other side decides
 cudaError_t copy_symbol(void* to, const void* from, const void* symbol, std::size_t bytes,
-                        cudaMemcpyKind kind, cudaStream_t stream, const char* routine, bool waits) {
+                        cudaMemcpyKind kind, cudaStream_t stream, const HostCall& call, bool waits) {
   const auto address = reinterpret_cast<std::uintptr_t>(symbol);
   const bool writes_symbol = symbol == to;
   // `&variable` instead of `variable` is a temporary object on the stack.
@@ -233,7 +244,7 @@ cudaError_t copy_symbol(void* to, const void* from, const void* symbol, std::siz
   const void* const other = writes_symbol ? from : to;
   if (kind != cudaMemcpyDefault && !can_be(other, kind == cudaMemcpyDeviceToDevice))
     return result(cudaErrorInvalidValue);
-  return copy({.to = to, .from = from, .bytes = bytes}, stream, routine, waits);
+  return copy({.to = to, .from = from, .bytes = bytes}, stream, call, waits);
 }
 
 std::byte* at(const void* symbol, std::size_t offset) {
@@ -246,22 +257,26 @@ std::byte* at(const void* symbol, std::size_t offset) {
 cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, std::size_t bytes, std::size_t offset,
                                cudaMemcpyKind kind) {
   std::byte* const to = gpusim::api::at(symbol, offset);
-  return gpusim::api::copy_symbol(to, from, to, bytes, kind, nullptr, __func__, true);
+  return gpusim::api::copy_symbol(to, from, to, bytes, kind, nullptr, {__func__, __builtin_return_address(0)},
+                                  true);
 }
 cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, std::size_t bytes, std::size_t offset,
                                  cudaMemcpyKind kind) {
   std::byte* const from = gpusim::api::at(symbol, offset);
-  return gpusim::api::copy_symbol(to, from, from, bytes, kind, nullptr, __func__, true);
+  return gpusim::api::copy_symbol(to, from, from, bytes, kind, nullptr,
+                                  {__func__, __builtin_return_address(0)}, true);
 }
 cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, std::size_t bytes,
                                     std::size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
   std::byte* const to = gpusim::api::at(symbol, offset);
-  return gpusim::api::copy_symbol(to, from, to, bytes, kind, stream, __func__, false);
+  return gpusim::api::copy_symbol(to, from, to, bytes, kind, stream, {__func__, __builtin_return_address(0)},
+                                  false);
 }
 cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, std::size_t bytes, std::size_t offset,
                                       cudaMemcpyKind kind, cudaStream_t stream) {
   std::byte* const from = gpusim::api::at(symbol, offset);
-  return gpusim::api::copy_symbol(to, from, from, bytes, kind, stream, __func__, false);
+  return gpusim::api::copy_symbol(to, from, from, bytes, kind, stream,
+                                  {__func__, __builtin_return_address(0)}, false);
 }
 cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
   *address = const_cast<void*>(symbol);

@@ -106,38 +106,38 @@ cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc* format, cudaExtent* extent, 
 
 cudaError_t cudaMemcpyToArray(cudaArray_t to, std::size_t x, std::size_t y, const void* from,
                               std::size_t bytes, cudaMemcpyKind kind) {
-  return copy({.to = place_in(to, x, y), .from = from, .bytes = bytes, .kind = kind}, nullptr, __func__,
-              true);
+  return copy({.to = place_in(to, x, y), .from = from, .bytes = bytes, .kind = kind}, nullptr,
+              {__func__, __builtin_return_address(0)}, true);
 }
 cudaError_t cudaMemcpyToArrayAsync(cudaArray_t to, std::size_t x, std::size_t y, const void* from,
                                    std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  return copy({.to = place_in(to, x, y), .from = from, .bytes = bytes, .kind = kind}, stream, __func__,
-              false);
+  return copy({.to = place_in(to, x, y), .from = from, .bytes = bytes, .kind = kind}, stream,
+              {__func__, __builtin_return_address(0)}, false);
 }
 cudaError_t cudaMemcpyFromArray(void* to, cudaArray_const_t from, std::size_t x, std::size_t y,
                                 std::size_t bytes, cudaMemcpyKind kind) {
-  return copy({.to = to, .from = place_in(from, x, y), .bytes = bytes, .kind = kind}, nullptr, __func__,
-              true);
+  return copy({.to = to, .from = place_in(from, x, y), .bytes = bytes, .kind = kind}, nullptr,
+              {__func__, __builtin_return_address(0)}, true);
 }
 cudaError_t cudaMemcpy2DToArray(cudaArray_t to, std::size_t x, std::size_t y, const void* from,
                                 std::size_t from_pitch, std::size_t width, std::size_t height,
                                 cudaMemcpyKind kind) {
   if (x + width > to->row_bytes()) return result(cudaErrorInvalidValue);
   return copy({place_in(to, x, y), from, width, height, 1, to->row_bytes(), from_pitch, 0, 0, kind}, nullptr,
-              __func__, true);
+              {__func__, __builtin_return_address(0)}, true);
 }
 cudaError_t cudaMemcpy2DToArrayAsync(cudaArray_t to, std::size_t x, std::size_t y, const void* from,
                                      std::size_t from_pitch, std::size_t width, std::size_t height,
                                      cudaMemcpyKind kind, cudaStream_t stream) {
   if (x + width > to->row_bytes()) return result(cudaErrorInvalidValue);
   return copy({place_in(to, x, y), from, width, height, 1, to->row_bytes(), from_pitch, 0, 0, kind}, stream,
-              __func__, false);
+              {__func__, __builtin_return_address(0)}, false);
 }
 cudaError_t cudaMemcpy2DFromArray(void* to, std::size_t to_pitch, cudaArray_const_t from, std::size_t x,
                                   std::size_t y, std::size_t width, std::size_t height, cudaMemcpyKind kind) {
   if (x + width > from->row_bytes()) return result(cudaErrorInvalidValue);
   return copy({to, place_in(from, x, y), width, height, 1, to_pitch, from->row_bytes(), 0, 0, kind}, nullptr,
-              __func__, true);
+              {__func__, __builtin_return_address(0)}, true);
 }
 
 cudaError_t cudaCreateTextureObject(cudaTextureObject_t* object, const cudaResourceDesc* resource,

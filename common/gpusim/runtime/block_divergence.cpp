@@ -286,14 +286,19 @@ void BlockRunner::read_from_absent(unsigned mask, int source, const void* pc) {
   const int warp = current_->linear / kWarpSize;
   const bool is_named = (mask >> source & 1) != 0;
   const bool returned = warp * kWarpSize + source < thread_count_;
-  const std::string reader = "lane " + std::to_string(lane()) + ", which reads its value, has reached ";
-  std::string text = "Barrier error detected. Lane " + std::to_string(source) + " of warp " +
-                     std::to_string(warp) + " in " + block_name();
-  text += is_named ? (returned ? " has returned" : " does not exist") + (", but mask " + mask_text(mask)) +
-                         " names it, and " + reader
-                   : " is not in mask " + mask_text(mask) + ", but " + reader;
+  const std::string the_source = "lane " + std::to_string(source);
+  const std::string state = !is_named  ? "which is not in mask " + mask_text(mask)
+                            : returned ? "which has returned"
+                                       : "which does not exist";
   Example found;
-  found.message = {text, Piece::call(pc)};
+  found.message = {"Barrier error detected. Lane " + std::to_string(lane()) + " of warp " +
+                       std::to_string(warp) + " in " + block_name() + " reads the value of " + the_source +
+                       ", " + state + ", in ",
+                   Piece::call(pc)};
+  if (is_named) {
+    found.message.push_back("\n    mask " + mask_text(mask) + " says that " + the_source +
+                            " takes part: it must reach the shuffle, or be left out of the mask");
+  }
   add_divergence(nullptr, pc, std::move(found));
 }
 

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "gpusim/runtime/allowed.hpp"
+#include "gpusim/runtime/kernel_table.hpp"
 #include "gpusim/runtime/source_text.hpp"
+#include "gpusim/runtime/swap_guess.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
@@ -94,20 +96,39 @@ std::string how_to_order_blocks(const FindingKey& key, const Example& e, const L
   return "blocks are not ordered: no block waits for another; read in a second kernel what this one writes";
 }
 
+/// Where a kernel is launched: the first line of the program around the launch that is not the kernel's own.
+std::string line_of_launch(const HostCall& call, const LineOf& line_of) {
+  const std::string kernel = function_at(reinterpret_cast<std::uintptr_t>(call.kernel) + 1);
+  for (const std::uintptr_t pc : call.launch) {
+    const SourceLine line = line_of(pc);
+    if (line.places.empty() || is_in_library(pc)) continue;
+    const std::string function = function_at(pc);
+    const bool launches = function.find("cudaLaunchKernel") != function.npos ||
+                          function.find("cudaLaunchCooperativeKernel") != function.npos;
+    if (function != kernel && !launches) return line.text;
+  }
+  return "";
+}
+
 std::string describe_race_of_operations(const FindingKey& key, const Example& e, const LineOf& line_of,
                                         const std::string& reason) {
-  const auto side = [&](AccessKind kind, std::uintptr_t pc, const std::string& routine) {
-    return std::string(verb(kind)) + " access by " +
-           (routine.empty() ? "a kernel at " + line_of(pc).text : routine + "()");
+  const auto side = [&](AccessKind kind, std::uintptr_t pc, const HostCall& call) {
+    const std::string name = !call.routine.empty()    ? call.routine + "()"
+                             : call.kernel != nullptr ? "kernel " + name_of_kernel(call.kernel)
+                                                      : "a kernel";
+    const std::string launch = line_of_launch(call, line_of);
+    return std::string(verb(kind)) + " access by " + name + (pc == 0 ? "" : " at " + line_of(pc).text) +
+           (launch.empty() ? "" : ", launched at " + launch);
   };
   const std::string first =
-      "Race reported between " + side(key.rival_access, key.rival_pc, e.rival_routine) + " and ";
+      "Race reported between " + side(key.rival_access, key.rival_pc, e.rival_call) + " and ";
   if (e.on_host) {
-    return first + verb(key.access) + " access by the host at " + line_of(key.pc).text +
-           "\n    managed memory, " + e.place + ": the host does not wait for the " +
-           (e.rival_routine.empty() ? "kernel" : "copy") + ": no cudaDeviceSynchronize() between the two";
+    const bool by_kernel = e.rival_call.routine.empty();
+    return first + verb(key.access) + " access by the host at " + line_of(key.pc).text + "\n    " + e.place +
+           ": the host does not wait for the " + (by_kernel ? "kernel" : "copy") + ": no " +
+           (by_kernel ? "" : "cudaStreamSynchronize() or ") + "cudaDeviceSynchronize() between the two";
   }
-  return first + side(key.access, key.pc, e.routine) + "\n    global memory, " + e.place +
+  return first + side(key.access, key.pc, e.call) + "\n    global memory, " + e.place +
          (reason.empty() ? ": they are in two streams, and the later one does not wait for an event recorded "
                            "after the earlier one"
                          : ": " + reason);
@@ -274,6 +295,8 @@ DefectText::DefectText(const std::vector<std::pair<const FindingKey*, const Exam
   std::set<std::uintptr_t> pcs;
   for (const auto& [key, e] : findings) {
     pcs.insert({key->pc, key->rival_pc, e->lax_wait, e->early_barrier, e->fence});
+    for (const HostCall* call : {&e->call, &e->rival_call})
+      pcs.insert(call->launch.begin(), call->launch.end());
     for (const Group& group : e->groups) pcs.insert(group.where.pc);
     for (const Piece& piece : e->message) pcs.insert(piece.pc);
     for (const Piece& piece : e->reason) pcs.insert(piece.pc);
@@ -341,8 +364,18 @@ std::vector<Defect> Findings::describe() const {
     return std::any_of(places.begin(), places.end(),
                        [&](const std::string& place) { return allowed.contains(place, kind); });
   };
+  std::unordered_map<std::uintptr_t, bool> guesses;
+  const auto is_guess = [&](AccessKind one, AccessKind other, std::uintptr_t pc) {
+    if (one != AccessKind::kRead || other != AccessKind::kAtomic || pc == 0) return false;
+    const auto [it, is_new] = guesses.try_emplace(pc);
+    if (is_new) it->second = is_guess_for_swap(text.line_of(pc).place());
+    return it->second;
+  };
   for (const auto* known : entries) {
     const auto& [key, entry] = *known;
+    if (key.kind == DefectKind::kRace && (is_guess(key.access, key.rival_access, key.pc) ||
+                                          is_guess(key.rival_access, key.access, key.rival_pc)))
+      continue;
     if (is_allowed(key.pc, key.kind) || is_allowed(key.rival_pc, key.kind)) {
       silenced[std::string("Note: ") + name_of(key.kind) + " at " + text.line_of(key.pc).text +
                " is silenced there, or on the other line, by \"gpusim: allow\""] += entry.count;

@@ -74,6 +74,14 @@ struct Piece {
   SharedByte place;  ///< which is to be named as the function with that pc does
 };
 
+/// A call of the host that enqueues an operation, as reports name it.
+struct HostCall {
+  std::string routine;                 ///< of the host; empty: a kernel, whose accesses have lines
+  const void* pc = nullptr;            ///< of a routine: the return address of its call, if it is known
+  const void* kernel = nullptr;        ///< its address, if it is known
+  std::vector<std::uintptr_t> launch;  ///< of a kernel: the return addresses around its launch
+};
+
 /// One complete finding. The one with the lowest block number is kept, so that reports do not depend on
 /// which CPU thread was faster.
 struct Example {
@@ -96,9 +104,9 @@ struct Example {
       groups;  ///< divergence: those that have arrived, and then the others; lanes, if they wait with a mask
   std::uintptr_t fence =
       0;  ///< races over global memory: a __threadfence() that does not order the two, or 0
-  bool of_operations = false;  ///< races: between operations of two streams, or two kernels of one
-  bool on_host = false;        ///< of these: the access is one of the host's code
-  std::string routine = {}, rival_routine = {};  ///< of the host, instead of a kernel
+  bool of_operations = false;           ///< races: between operations of two streams, or two kernels of one
+  bool on_host = false;                 ///< of these: the access is one of the host's code
+  HostCall call = {}, rival_call = {};  ///< these operations
   // Races with an asynchronous copy; return addresses, or 0.
   bool waited =
       false;  ///< the copy is in flight, but the reader has waited for its own copies of the same group

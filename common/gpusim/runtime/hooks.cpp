@@ -31,7 +31,7 @@ template <AccessKind kKind, std::size_t kSize>
 template <AccessKind kKind, std::size_t kSize>
 inline void note_volatile(const void* p, const void* pc) {
   if (current_runner != nullptr) return current_runner->volatile_access<kKind, kSize>(p, pc);
-  gpusim::check_on_host(p, kKind, pc);
+  gpusim::check_on_host(p, kKind, pc, true);
 }
 
 inline void note_unaligned(const void* p, std::size_t size, AccessKind kind, const void* pc) {

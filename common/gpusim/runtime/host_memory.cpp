@@ -31,7 +31,8 @@ bool contain(const RangesOfBytes& ranges, std::uintptr_t address, std::size_t by
 
 }  // namespace
 
-constinit DeviceRange device_range;
+constinit WatchedRange device_range;
+constinit WatchedRange pinned_range;
 constinit thread_local int HostRuntime::depth = 0;
 
 std::recursive_mutex& OneHostThread::mutex() {
@@ -55,9 +56,11 @@ bool is_device_variable(std::uintptr_t address) { return data_layout().device_va
 
 bool is_constant(std::uintptr_t address) { return data_layout().constants.contain(address); }
 
-void host_access(std::uintptr_t address, AccessKind kind, const void* pc) {
+void host_access(std::uintptr_t address, AccessKind kind, const void* pc, bool polls) {
   if (HostRuntime::is_at_work()) return;
   const HostRuntime outside;
+  if (!device_range.contains(address))
+    return Streams::instance().use_pinned_on_host(address, kind, pc, polls);
   if (is_managed(address))
     return Streams::instance().use_on_host(address - Arena::instance().base(), kind, pc);
   const auto at = reinterpret_cast<std::uintptr_t>(pc);

@@ -28,12 +28,15 @@ bool is_device_variable(std::uintptr_t address);
 /// Whether a constant of the program is at an address: bytes that nobody can write.
 bool is_constant(std::uintptr_t address);
 
-/// Where the device's memory is, for the hooks.
-struct DeviceRange {
+/// Addresses that host code may not use at any time, for the hooks.
+struct WatchedRange {
   std::uintptr_t begin = 0;
-  std::size_t bytes = 0;  ///< 0 until the first allocation
+  std::size_t bytes = 0;
+  bool contains(std::uintptr_t address) const { return address - begin < bytes; }
 };
-extern constinit DeviceRange device_range;
+extern constinit WatchedRange device_range;  ///< the device's memory; empty until the first allocation
+/// From the first to the last byte of pinned memory that an operation uses for which the host has not waited.
+extern constinit WatchedRange pinned_range;
 
 /// While this object lives, the runtime is at work in this thread of the host, and may use the device's
 /// memory.
@@ -58,15 +61,15 @@ class OneHostThread {
   std::lock_guard<std::recursive_mutex> lock_;
 };
 
-/// Host code is about to use an address of the device's memory. Ends the program, unless it is the runtime
-/// that does that, or the memory is managed.
-void host_access(std::uintptr_t address, AccessKind kind, const void* pc);
+/// Host code is about to use a watched address. If it is the device's, this ends the program, unless it is
+/// the runtime that does that, or the memory is managed.
+void host_access(std::uintptr_t address, AccessKind kind, const void* pc, bool polls);
 
-/// Host code is about to use an address.
-inline void check_on_host(const void* pointer, AccessKind kind, const void* pc) {
+/// Host code is about to use an address. @param polls  with a volatile or atomic access
+inline void check_on_host(const void* pointer, AccessKind kind, const void* pc, bool polls = false) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  if (address - device_range.begin < device_range.bytes) [[unlikely]]
-    host_access(address, kind, pc);
+  if (device_range.contains(address) || pinned_range.contains(address)) [[unlikely]]
+    host_access(address, kind, pc, polls || kind == AccessKind::kAtomic);
 }
 
 }  // namespace gpusim

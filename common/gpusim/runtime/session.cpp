@@ -387,7 +387,7 @@ void mark_uninitialized(const void* pointer, std::size_t bytes) {
 }
 
 void begin_routine(const void* stream, const std::string& routine) {
-  Streams::instance().begin(stream, routine);
+  Streams::instance().begin(stream, {routine});
 }
 
 namespace {

@@ -1,7 +1,9 @@
 #include "gpusim/runtime/streams.hpp"
 
 #include <algorithm>
+#include <string>
 
+#include "gpusim/runtime/allocation_names.hpp"
 #include "gpusim/runtime/arena.hpp"
 #include "gpusim/runtime/host_memory.hpp"
 #include "gpusim/runtime/session.hpp"
@@ -47,11 +49,22 @@ void Streams::destroy(const void* stream) {
   numbers_.erase(stream);
 }
 
+Streams::Times Streams::times_before(std::size_t stream) const {
+  Times times = streams_[stream].times;
+  join(times, host_);
+  if (stream == 0) {
+    for (const Stream& other : streams_) {
+      if (other.blocking) join(times, other.times);
+    }
+  } else if (streams_[stream].blocking) {
+    join(times, streams_[0].times);
+  }
+  return times;
+}
+
 void Streams::record(const void* event, const void* stream) {
   const OneHostThread turn;
-  Times& times = events_[event];
-  times = host_;
-  join(times, of(stream).times);
+  events_[event] = times_before(numbers_.at(stream));
 }
 
 void Streams::wait(const void* stream, const void* event) {
@@ -59,38 +72,52 @@ void Streams::wait(const void* stream, const void* event) {
   if (const auto found = events_.find(event); found != events_.end()) join(of(stream).times, found->second);
 }
 
+void Streams::host_waits_for(const Times& times) {
+  join(host_, times);
+  if (pinned_uses_.empty()) return;
+  const auto is_known = [this](const PinnedUse& use) { return is_over_for_host(operations_[use.operation]); };
+  pinned_uses_.erase(std::remove_if(pinned_uses_.begin(), pinned_uses_.end(), is_known), pinned_uses_.end());
+  watch_pinned();
+}
+
+void Streams::watch_pinned() const {
+  std::uintptr_t begin = ~std::uintptr_t(0), end = 0;
+  for (const PinnedUse& use : pinned_uses_) {
+    begin = std::min(begin, use.begin);
+    end = std::max(end, use.end);
+  }
+  pinned_range = {begin, end == 0 ? 0 : end - begin};
+}
+
 void Streams::synchronize(const void* stream) {
   const OneHostThread turn;
-  join(host_, of(stream).times);
+  // For the default stream, the host waits for all streams that this one waits for.
+  host_waits_for(stream == nullptr ? times_before(0) : of(stream).times);
 }
 
 void Streams::synchronize_event(const void* event) {
   const OneHostThread turn;
-  if (const auto found = events_.find(event); found != events_.end()) join(host_, found->second);
+  if (const auto found = events_.find(event); found != events_.end()) host_waits_for(found->second);
 }
 
 void Streams::synchronize_all() {
   const OneHostThread turn;
-  for (const Stream& stream : streams_) join(host_, stream.times);
+  Times all;
+  for (const Stream& stream : streams_) join(all, stream.times);
+  host_waits_for(all);
 }
 
-void Streams::begin(const void* stream, const std::string& routine) {
+void Streams::begin(const void* stream, const HostCall& call) {
   const OneHostThread turn;
   const std::size_t number = numbers_.at(stream);
   Times& times = streams_[number].times;
-  join(times, host_);
-  if (number == 0) {
-    for (const Stream& other : streams_) {
-      if (other.blocking) join(times, other.times);
-    }
-  } else if (streams_[number].blocking) {
-    join(times, streams_[0].times);
-  }
+  times = times_before(number);
   times.resize(std::max(times.size(), number + 1));
   const std::uint32_t known = number < host_.size() ? host_[number] : 0;
   follows_kernel_ = streams_[number].ends_with_kernel && known < times[number];
-  streams_[number].ends_with_kernel = routine.empty();
-  operations_.push_back({std::uint32_t(number), ++times[number], routine});
+  streams_[number].ends_with_kernel = call.routine.empty();
+  operations_.push_back({std::uint32_t(number), ++times[number], call});
+  if (several_ && call.routine.empty()) operations_.back().call.launch = callers();
   now_ = times;
 }
 
@@ -105,6 +132,10 @@ bool Streams::is_beside_transfer() const {
     if (streams_[number].last_transfer > over) return true;
   }
   return false;
+}
+
+bool Streams::is_over_for_host(const Operation& operation) const {
+  return operation.stream < host_.size() && operation.time <= host_[operation.stream];
 }
 
 /// Whether an earlier use is over before the latest operation begins. Its own uses count as over.
@@ -135,31 +166,84 @@ void Streams::use(std::uintptr_t offset, std::size_t bytes, Use use, std::uint16
 
 void Streams::use_on_host(std::uintptr_t offset, AccessKind kind, const void* pc) {
   if (!several_) return;
-  const auto waited = [this](std::uint64_t last) {
-    const Operation& operation = operations_[last >> 32];
-    return operation.stream < host_.size() && operation.time <= host_[operation.stream];
-  };
   const std::uint64_t writer = writers_[offset / 4].load(std::memory_order_relaxed);
   const std::uint64_t reader =
       kind == AccessKind::kRead ? 0 : readers_[offset / 4].load(std::memory_order_relaxed);
   for (const std::uint64_t other : {writer, reader}) {
-    if (other == 0 || waited(other)) continue;
+    if (other == 0 || is_over_for_host(operations_[other >> 32])) continue;
+    const bool is_atomic = (other & kAtomicBit) != 0;
+    if (is_atomic && kind == AccessKind::kAtomic) continue;
     const Arena& arena = Arena::instance();
-    const std::string& routine = operations_[other >> 32].routine;
     Session::instance().add({.kind = DefectKind::kRace,
                              .pc = reinterpret_cast<std::uintptr_t>(pc),
-                             .rival_pc = routine.empty() ? pc_of_site(std::uint16_t(other)) : 0,
+                             .rival_pc = pc_of(other),
                              .access = kind,
-                             .rival_access = other == writer ? AccessKind::kWrite : AccessKind::kRead,
+                             .rival_access = is_atomic         ? AccessKind::kAtomic
+                                             : other == writer ? AccessKind::kWrite
+                                                               : AccessKind::kRead,
                              .space = Space::kGlobal,
                              .bytes = 4},
                             {.block = offset / 4,
                              .address = arena.base() + offset,
-                             .place = arena.place_of(arena.base() + offset),
+                             .place = "managed memory, " + arena.place_of(arena.base() + offset),
                              .of_operations = true,
                              .on_host = true,
-                             .rival_routine = routine});
+                             .rival_call = operations_[other >> 32].call});
   }
+}
+
+void Streams::use_pinned(const void* memory, std::size_t bytes, Use use) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+  if (!is_pinned(begin, bytes)) return;
+  const std::size_t operation = operations_.size() - 1;
+  const auto same = std::find_if(pinned_uses_.begin(), pinned_uses_.end(), [&](const PinnedUse& known) {
+    return known.begin == begin && known.end == begin + bytes && known.use == use &&
+           operations_[known.operation].stream == operations_[operation].stream;
+  });
+  if (same != pinned_uses_.end()) {
+    same->operation = operation;
+    return;
+  }
+  constexpr std::size_t kMost = 1024;  // of a program that never waits, the latest
+  if (pinned_uses_.size() == kMost) pinned_uses_.erase(pinned_uses_.begin());
+  pinned_uses_.push_back({begin, begin + bytes, use, operation});
+  watch_pinned();
+}
+
+void Streams::use_pinned_on_host(std::uintptr_t address, AccessKind kind, const void* pc, bool polls) {
+  const OneHostThread turn;
+  const auto meets = [&](const PinnedUse& use) {
+    return address - use.begin < use.end - use.begin && (use.use == Use::kWrite || kind != AccessKind::kRead);
+  };
+  const auto found = std::find_if(pinned_uses_.begin(), pinned_uses_.end(), meets);
+  if (found == pinned_uses_.end()) return;
+  const Operation& operation = operations_[found->operation];
+  if (polls) {
+    Times seen(operation.stream + 1);
+    seen[operation.stream] = operation.time;
+    return host_waits_for(seen);
+  }
+  const bool writes = found->use == Use::kWrite;
+  Session::instance().add({.kind = DefectKind::kRace,
+                           .pc = reinterpret_cast<std::uintptr_t>(pc),
+                           .rival_pc = reinterpret_cast<std::uintptr_t>(operation.call.pc),
+                           .access = kind,
+                           .rival_access = writes ? AccessKind::kWrite : AccessKind::kRead,
+                           .space = Space::kGlobal,
+                           .bytes = 1},
+                          {.block = address - found->begin,  // the lowest byte is shown
+                           .address = address,
+                           .place = "pinned memory, byte " + std::to_string(address - found->begin) +
+                                    " of what the copy " + (writes ? "writes" : "reads"),
+                           .of_operations = true,
+                           .on_host = true,
+                           .rival_call = operation.call});
+}
+
+/// The return address of an access, or of the routine that makes it.
+std::uintptr_t Streams::pc_of(std::uint64_t user) const {
+  const HostCall& call = operations_[user >> 32].call;
+  return call.routine.empty() ? pc_of_site(std::uint16_t(user)) : reinterpret_cast<std::uintptr_t>(call.pc);
 }
 
 void Streams::report(std::uintptr_t offset, Use one_use, std::uint64_t one, Use other_use,
@@ -167,14 +251,10 @@ void Streams::report(std::uintptr_t offset, Use one_use, std::uint64_t one, Use 
   const Arena& arena = Arena::instance();
   constexpr AccessKind kKinds[] = {AccessKind::kRead, AccessKind::kWrite, AccessKind::kAtomic,
                                    AccessKind::kInTurn};
-  const auto pc = [](std::uint64_t user) {
-    const auto site = std::uint16_t(user);
-    return site == 0 ? 0 : pc_of_site(site);
-  };
   const std::uintptr_t address = arena.base() + offset;
   Session::instance().add({.kind = DefectKind::kRace,
-                           .pc = pc(other),
-                           .rival_pc = pc(one),
+                           .pc = pc_of(other),
+                           .rival_pc = pc_of(one),
                            .access = kKinds[int(other_use)],
                            .rival_access = kKinds[int(one_use)],
                            .space = Space::kGlobal,
@@ -183,8 +263,8 @@ void Streams::report(std::uintptr_t offset, Use one_use, std::uint64_t one, Use 
                            .address = address,
                            .place = arena.place_of(address),
                            .of_operations = true,
-                           .routine = operations_[other >> 32].routine,
-                           .rival_routine = operations_[one >> 32].routine});
+                           .call = operations_[other >> 32].call,
+                           .rival_call = operations_[one >> 32].call});
 }
 
 void Streams::forget(std::uintptr_t offset, std::size_t bytes) {

@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "gpusim/runtime/access.hpp"
+#include "gpusim/runtime/defects.hpp"
 #include "gpusim/runtime/grid_races.hpp"
 #include "gpusim/runtime/reserved.hpp"
 
@@ -37,8 +37,8 @@ class Streams {
   void synchronize_event(const void* event);
   void synchronize_all();
 
-  /// An operation begins. @param routine  what reports call it; empty: a kernel, whose accesses have lines
-  void begin(const void* stream, const std::string& routine = "");
+  /// An operation begins.
+  void begin(const void* stream, const HostCall& call);
 
   /// The operation that has begun last is a transfer to or from another device.
   void mark_transfer();
@@ -56,8 +56,15 @@ class Streams {
   /// @param offset  in the arena    @param site  of an access of a kernel
   void use(std::uintptr_t offset, std::size_t bytes, Use use, std::uint16_t site = 0);
 
+  /// The operation that has begun last, which the host does not wait for, uses memory of the host. Does
+  /// nothing unless that is pinned: otherwise the call returns when the bytes have been copied.
+  void use_pinned(const void* memory, std::size_t bytes, Use use);
+
   /// The host uses a word of managed memory.
   void use_on_host(std::uintptr_t offset, AccessKind kind, const void* pc);
+  /// The host uses an address that may be in pinned memory.
+  /// @param polls  with a volatile or atomic access, which may wait for what an operation writes
+  void use_pinned_on_host(std::uintptr_t address, AccessKind kind, const void* pc, bool polls);
 
   /// Memory is released.
   void forget(std::uintptr_t offset, std::size_t bytes);
@@ -73,14 +80,27 @@ class Streams {
   };
   struct Operation {
     std::uint32_t stream, time;
-    std::string routine;
+    HostCall call;
+  };
+  /// Pinned memory that an operation uses for which the host has not waited.
+  struct PinnedUse {
+    std::uintptr_t begin, end;
+    Use use;
+    std::size_t operation;
   };
   /// The user of a word: operation (32 bits), whether it was atomic, site. 0: nobody.
   using LastUse = std::atomic<std::uint64_t>;
 
   Streams();
   Stream& of(const void* stream) { return streams_[numbers_.at(stream)]; }
+  /// What is over before an operation begins in a stream.
+  Times times_before(std::size_t stream) const;
+  /// The host has waited for operations.
+  void host_waits_for(const Times& times);
+  bool is_over_for_host(const Operation& operation) const;
   bool is_over(std::uint64_t last) const;
+  void watch_pinned() const;
+  std::uintptr_t pc_of(std::uint64_t user) const;
   void report(std::uintptr_t offset, Use one_use, std::uint64_t one, Use other_use,
               std::uint64_t other) const;
 
@@ -90,6 +110,7 @@ class Streams {
   std::map<const void*, Times> events_;
   Times host_, now_;  ///< what is over for the host, and for the latest operation
   std::vector<Operation> operations_;
+  std::vector<PinnedUse> pinned_uses_;
   Reserved<LastUse> writers_, readers_;  ///< by word
 };
 

@@ -122,6 +122,9 @@ void set_cluster(unsigned x, unsigned y = 1, unsigned z = 1);
 /// Takes it back. Ends the program if there is none: a kernel has been called like a function.
 cudaLaunchConfig_t pop_launch(const void* kernel);
 
+/// The host copies one element from or to the device's memory.
+void copy_element(void* to, const void* from, std::size_t bytes);
+
 /// Whether the host has called the kernel that asks, and not a thread of the device, which has a block.
 GPUSIM_INLINE bool is_on_host() { return __builtin_expect(::blockDim.x == 0, 0); }
 

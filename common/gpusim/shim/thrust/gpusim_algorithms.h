@@ -486,9 +486,21 @@ template <class In>
 In max_element(In first, In last) {
   return details::max_element(first, last, thrust::less<>());
 }
+/// The last of the largest ones, as CUDA's Thrust and the standard library have it.
+template <class In, class Less>
+thrust::pair<In, In> minmax_element(In first, In last, Less less) {
+  GPUSIM_ALGORITHM(.reads(first, last - first));
+  const auto in = raw(first);
+  std::ptrdiff_t least = 0, largest = 0;
+  for (std::ptrdiff_t i = 1; i < last - first; ++i) {
+    if (less(in[i], in[least])) least = i;
+    if (!less(in[i], in[largest])) largest = i;
+  }
+  return {first + least, first + largest};
+}
 template <class In>
 thrust::pair<In, In> minmax_element(In first, In last) {
-  return {details::min_element(first, last), details::max_element(first, last)};
+  return details::minmax_element(first, last, thrust::less<>());
 }
 template <class A, class B, class Same>
 bool equal(A first, A last, B other, Same same) {
@@ -601,6 +613,26 @@ template <class K, class V, class Out>
 Out exclusive_scan_by_key(K first, K last, V values, Out out) {
   Run run(__func__);
   return scan_by_key(run, first, last, values, out, ValueOf<V>(0), false);
+}
+
+// ---- random orders ---------------------------------------------------------------------------------------
+
+template <class In, class Out, class Engine>
+void shuffle_copy(In first, In last, Out out, Engine&& engine) {
+  const std::ptrdiff_t n = last - first;
+  GPUSIM_ALGORITHM(.reads(first, n).writes(out, n));
+  const auto in = raw(first);
+  std::vector<ValueOf<In>> values;
+  for (std::ptrdiff_t i = 0; i < n; ++i) values.push_back(in[i]);
+  for (std::ptrdiff_t i = n - 1; i > 0; --i) {
+    const double part = double(engine() - engine.min) / (double(engine.max - engine.min) + 1);
+    std::swap(values[std::size_t(i)], values[std::size_t(part * double(i + 1))]);
+  }
+  for (std::ptrdiff_t i = 0; i < n; ++i) raw(out)[i] = values[std::size_t(i)];
+}
+template <class It, class Engine>
+void shuffle(It first, It last, Engine&& engine) {
+  details::shuffle_copy(first, last, first, engine);
 }
 
 // ---- sorting --------------------------------------------------------------------------------------------
@@ -740,6 +772,8 @@ GPUSIM_PUBLIC(gather)
 GPUSIM_PUBLIC(scatter)
 GPUSIM_PUBLIC(replace)
 GPUSIM_PUBLIC(replace_if)
+GPUSIM_PUBLIC(shuffle)
+GPUSIM_PUBLIC(shuffle_copy)
 GPUSIM_PUBLIC(reverse)
 GPUSIM_PUBLIC(reverse_copy)
 GPUSIM_PUBLIC(swap_ranges)

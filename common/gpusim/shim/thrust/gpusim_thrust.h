@@ -307,46 +307,53 @@ using system::system_error;
 template <class T>
 class device_ptr;
 
-/// An element of the device's memory, which the host reads and writes by copies.
+/// An element of the device's memory, which the host reads and writes by copies, and a kernel as it is.
 template <class T>
 class device_reference {
  public:
-  explicit device_reference(T* at) : at_(at) {}
-  device_reference(const device_reference&) = default;
-  operator std::remove_const_t<T>() const { return get(); }
-  device_reference& operator=(const std::remove_const_t<T>& value) {
+  GPUSIM_INLINE explicit device_reference(T* at) : at_(at) {}
+  GPUSIM_INLINE device_reference(const device_reference&) = default;
+  GPUSIM_INLINE operator std::remove_const_t<T>() const { return get(); }
+  GPUSIM_INLINE device_reference& operator=(const std::remove_const_t<T>& value) {
     put(value);
     return *this;
   }
-  device_reference& operator=(const device_reference& other) {
+  GPUSIM_INLINE device_reference& operator=(const device_reference& other) {
     put(other.get());
     return *this;
   }
   template <class U>
-  device_reference& operator+=(const U& value) {
+  GPUSIM_INLINE device_reference& operator+=(const U& value) {
     put(get() + value);
     return *this;
   }
   template <class U>
-  device_reference& operator-=(const U& value) {
+  GPUSIM_INLINE device_reference& operator-=(const U& value) {
     put(get() - value);
     return *this;
   }
-  device_reference& operator++() {
+  GPUSIM_INLINE device_reference& operator++() {
     put(get() + 1);
     return *this;
   }
-  device_ptr<T> operator&() const;
+  GPUSIM_INLINE device_ptr<T> operator&() const;
 
  private:
-  std::remove_const_t<T> get() const {
+  GPUSIM_INLINE std::remove_const_t<T> get() const {
+    if (!gpusim::device::is_on_host()) return *at_;
     alignas(T) unsigned char bytes[sizeof(T)];
-    cudaMemcpy(bytes, at_, sizeof(T), cudaMemcpyDefault);
+    gpusim::device::copy_element(bytes, at_, sizeof(T));
     std::remove_const_t<T> value;
     __builtin_memcpy(static_cast<void*>(&value), bytes, sizeof(T));
     return value;
   }
-  void put(const std::remove_const_t<T>& value) { cudaMemcpy(at_, &value, sizeof(T), cudaMemcpyDefault); }
+  GPUSIM_INLINE void put(const std::remove_const_t<T>& value) {
+    if (!gpusim::device::is_on_host()) {
+      *at_ = value;
+    } else {
+      gpusim::device::copy_element(at_, &value, sizeof(T));
+    }
+  }
   T* at_;
 };
 template <class T, class Stream>
@@ -369,8 +376,8 @@ class device_ptr {
   template <class U, class = std::enable_if_t<std::is_convertible<U*, T*>::value>>
   GPUSIM_INLINE device_ptr(const device_ptr<U>& other) : at_(other.get()) {}
   GPUSIM_INLINE T* get() const { return at_; }
-  reference operator*() const { return reference(at_); }
-  reference operator[](std::ptrdiff_t i) const { return reference(at_ + i); }
+  GPUSIM_INLINE reference operator*() const { return reference(at_); }
+  GPUSIM_INLINE reference operator[](std::ptrdiff_t i) const { return reference(at_ + i); }
   GPUSIM_INLINE device_ptr operator+(std::ptrdiff_t i) const { return device_ptr(at_ + i); }
   GPUSIM_INLINE device_ptr operator-(std::ptrdiff_t i) const { return device_ptr(at_ - i); }
   GPUSIM_INLINE std::ptrdiff_t operator-(const device_ptr& other) const { return at_ - other.at_; }
@@ -389,13 +396,13 @@ class device_ptr {
   GPUSIM_INLINE bool operator==(const device_ptr& other) const { return at_ == other.at_; }
   GPUSIM_INLINE bool operator!=(const device_ptr& other) const { return at_ != other.at_; }
   GPUSIM_INLINE bool operator<(const device_ptr& other) const { return at_ < other.at_; }
-  explicit operator bool() const { return at_ != nullptr; }
+  GPUSIM_INLINE explicit operator bool() const { return at_ != nullptr; }
 
  private:
   T* at_;
 };
 template <class T>
-device_ptr<T> device_reference<T>::operator&() const {
+GPUSIM_INLINE device_ptr<T> device_reference<T>::operator&() const {
   return device_ptr<T>(at_);
 }
 template <class T>
@@ -712,6 +719,25 @@ struct discard_iterator : GpusimIterator<discard_iterator, int, int&> {
     return nothing;
   }
 };
+template <class It>
+using iterator_traits = std::iterator_traits<It>;
+template <class It>
+struct iterator_value {
+  using type = typename std::iterator_traits<It>::value_type;
+};
+template <class It>
+struct iterator_difference {
+  using type = typename std::iterator_traits<It>::difference_type;
+};
+template <class It>
+struct iterator_reference {
+  using type = typename std::iterator_traits<It>::reference;
+};
+template <class It>
+struct iterator_pointer {
+  using type = typename std::iterator_traits<It>::pointer;
+};
+
 template <class F, class In, class Reference = use_default, class Value = use_default>
 struct transform_iterator
     : GpusimIterator<transform_iterator<F, In, Reference, Value>,

@@ -1,0 +1,5 @@
+/// @file
+/// <thrust/shuffle.h>: a part of Thrust.
+#pragma once
+
+#include "gpusim_algorithms.h"
