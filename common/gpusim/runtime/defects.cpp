@@ -341,6 +341,12 @@ std::vector<Defect> Findings::describe() const {
     return std::any_of(places.begin(), places.end(),
                        [&](const std::string& place) { return allowed.contains(place, kind); });
   };
+  // Stores of one constant by one line are a race in which every order has the same result.
+  const auto store_one_constant = [&](const FindingKey& key, const Example& example) {
+    return key.kind == DefectKind::kRace && key.access == AccessKind::kWrite &&
+           key.rival_access == AccessKind::kWrite && key.pc == key.rival_pc && !example.of_operations &&
+           stores_constants_only(source_line(text.line_of(key.pc).place()));
+  };
   for (const auto* known : entries) {
     const auto& [key, entry] = *known;
     if (is_allowed(key.pc, key.kind) || is_allowed(key.rival_pc, key.kind)) {
@@ -355,12 +361,15 @@ std::vector<Defect> Findings::describe() const {
     // To a reader, two branches on one line are one barrier.
     const auto pair = std::minmax(line, rival_line);
     const std::uint8_t rule = is_between_blocks(key) ? 0 : key.rule;
+    Example example = entry.example;
+    const bool is_harmless = store_one_constant(key, example);
+    const DefectKind kind = is_harmless ? DefectKind::kNote : key.kind;
+    if (is_harmless) example.reason = {"all of them store the same constant"};
     const auto [it, is_new] =
-        seen.try_emplace({key.kind, key.space, rule, pair.first, pair.second}, placed.size());
-    const Example& example = entry.example;
+        seen.try_emplace({kind, key.space, rule, pair.first, pair.second}, placed.size());
     const Place place{key.kind == DefectKind::kUninitializedRead, example.block, example.order};
     if (is_new) {
-      placed.push_back({place, {key.kind, text.of(key, example), entry.count}});
+      placed.push_back({place, {kind, (is_harmless ? "Note: " : "") + text.of(key, example), entry.count}});
     } else {
       auto& [first, defect] = placed[it->second];
       first = std::min(first, place);

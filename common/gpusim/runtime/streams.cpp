@@ -133,8 +133,14 @@ void Streams::use(std::uintptr_t offset, std::size_t bytes, Use use, std::uint16
   }
 }
 
+void Streams::share_with_host(std::uintptr_t offset) {
+  const std::lock_guard lock(shared_mutex_);
+  shared_with_host_.insert(offset / 4);
+}
+
 void Streams::use_on_host(std::uintptr_t offset, AccessKind kind, const void* pc) {
   if (!several_) return;
+  if (kind != AccessKind::kWrite && shared_with_host_.contains(offset / 4)) return;
   const auto waited = [this](std::uint64_t last) {
     const Operation& operation = operations_[last >> 32];
     return operation.stream < host_.size() && operation.time <= host_[operation.stream];
@@ -189,6 +195,8 @@ void Streams::report(std::uintptr_t offset, Use one_use, std::uint64_t one, Use 
 
 void Streams::forget(std::uintptr_t offset, std::size_t bytes) {
   if (!several_) return;
+  shared_with_host_.erase(shared_with_host_.lower_bound(offset / 4),
+                          shared_with_host_.lower_bound((offset + bytes) / 4));
   writers_.clear(offset / 4, bytes / 4);
   readers_.clear(offset / 4, bytes / 4);
 }

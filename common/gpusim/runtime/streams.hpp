@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,6 +58,10 @@ class Streams {
   /// @param offset  in the arena    @param site  of an access of a kernel
   void use(std::uintptr_t offset, std::size_t bytes, Use use, std::uint16_t site = 0);
 
+  /// A kernel uses an atomic operation of the system's scope on a word of managed memory, which the host may
+  /// use at the same time. Call it from any CPU thread.
+  void share_with_host(std::uintptr_t offset);
+
   /// The host uses a word of managed memory.
   void use_on_host(std::uintptr_t offset, AccessKind kind, const void* pc);
 
@@ -90,7 +96,9 @@ class Streams {
   std::map<const void*, Times> events_;
   Times host_, now_;  ///< what is over for the host, and for the latest operation
   std::vector<Operation> operations_;
-  Reserved<LastUse> writers_, readers_;  ///< by word
+  std::mutex shared_mutex_;
+  std::set<std::uintptr_t> shared_with_host_;  ///< words
+  Reserved<LastUse> writers_, readers_;        ///< by word
 };
 
 }  // namespace gpusim

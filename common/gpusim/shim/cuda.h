@@ -19,6 +19,7 @@ enum CUresult : int {
   CUDA_ERROR_NOT_INITIALIZED = 3,
   CUDA_ERROR_NO_DEVICE = 100,
   CUDA_ERROR_INVALID_DEVICE = 101,
+  CUDA_ERROR_NOT_FOUND = 500,
   CUDA_ERROR_NOT_SUPPORTED = 801,
 };
 
@@ -128,6 +129,8 @@ inline CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device) {
   *bytes = error == cudaSuccess ? properties.totalGlobalMem : 0;
   return CUresult(int(error));
 }
+/// The allocation that contains an address.
+extern "C" CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address);
 inline CUresult cuGetErrorString(CUresult error, const char** text) {
   *text = cudaGetErrorString(cudaError_t(int(error)));
   return CUDA_SUCCESS;

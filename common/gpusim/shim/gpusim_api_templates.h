@@ -211,6 +211,12 @@ cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int* grid, int* block
       },
       &bytes, limit);
 }
+inline cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, const void* kernel,
+                                                      size_t dynamic_bytes = 0, int limit = 0) {
+  return gpusim::api::best_block_size(
+      grid, block, kernel, [](const void* bytes, int) { return *static_cast<const size_t*>(bytes); },
+      &dynamic_bytes, limit);
+}
 template <class... Params>
 cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, void (*kernel)(Params...),
                                                size_t dynamic_bytes = 0, int limit = 0) {
