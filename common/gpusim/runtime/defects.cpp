@@ -1,6 +1,7 @@
 #include "gpusim/runtime/defects.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <set>
 #include <sstream>
@@ -220,6 +221,21 @@ std::string text_of(const Piece& piece, const LineOf& line_of, const ArrayNames&
   return piece.is_call ? call_at(line_of(piece.pc)) : line_of(piece.pc).text;
 }
 
+/// Whether a compare-and-swap in the next lines checks what a read has seen, as in
+/// `old = *p; do { assumed = old; old = atomicCAS(p, assumed, ..); } while (old != assumed);`.
+bool is_checked_by_swap(const SourceLine& read, const SourceLine& swap) {
+  constexpr int kNextLines = 12;
+  const bool swaps =
+      swap.built_in.starts_with("atomicCAS") || swap.built_in.find("compare_exchange") != std::string::npos;
+  if (!swaps || read.places.empty() || read.places.size() != swap.places.size()) return false;
+  if (!std::equal(read.places.begin() + 1, read.places.end(), swap.places.begin() + 1)) return false;
+  const std::string from = read.place(), to = swap.place();
+  const std::size_t from_colon = from.rfind(':'), to_colon = to.rfind(':');
+  if (from.substr(0, from_colon) != to.substr(0, to_colon)) return false;
+  const int distance = std::atoi(to.c_str() + to_colon + 1) - std::atoi(from.c_str() + from_colon + 1);
+  return distance >= 0 && distance <= kNextLines;
+}
+
 std::string bytes_text(std::uintptr_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
 
 }  // namespace
@@ -341,11 +357,15 @@ std::vector<Defect> Findings::describe() const {
     return std::any_of(places.begin(), places.end(),
                        [&](const std::string& place) { return allowed.contains(place, kind); });
   };
-  // Stores of one constant by one line are a race in which every order has the same result.
-  const auto store_one_constant = [&](const FindingKey& key, const Example& example) {
-    return key.kind == DefectKind::kRace && key.access == AccessKind::kWrite &&
-           key.rival_access == AccessKind::kWrite && key.pc == key.rival_pc && !example.of_operations &&
-           stores_constants_only(source_line(text.line_of(key.pc).place()));
+  const auto is_harmless = [&](const FindingKey& key, const Example& example) {
+    if (key.kind != DefectKind::kRace || example.of_operations) return false;
+    const SourceLine one = text.line_of(key.pc), other = text.line_of(key.rival_pc);
+    if (key.access == AccessKind::kWrite && key.rival_access == AccessKind::kWrite)
+      return key.pc == key.rival_pc && stores_constants_only(source_line(one.place()));
+    if (key.access == AccessKind::kRead && key.rival_access == AccessKind::kAtomic)
+      return is_checked_by_swap(one, other);
+    return key.access == AccessKind::kAtomic && key.rival_access == AccessKind::kRead &&
+           is_checked_by_swap(other, one);
   };
   for (const auto* known : entries) {
     const auto& [key, entry] = *known;
@@ -354,6 +374,7 @@ std::vector<Defect> Findings::describe() const {
                " is silenced there, or on the other line, by \"gpusim: allow\""] += entry.count;
       continue;
     }
+    if (is_harmless(key, entry.example)) continue;
     if (key.kind == DefectKind::kUninitializedRead && early_reads.contains(key.pc)) continue;
     if (key.kind == DefectKind::kNote && racy.contains(key.pc)) continue;
     const std::string line = text.line_of(key.pc).text;
@@ -361,15 +382,12 @@ std::vector<Defect> Findings::describe() const {
     // To a reader, two branches on one line are one barrier.
     const auto pair = std::minmax(line, rival_line);
     const std::uint8_t rule = is_between_blocks(key) ? 0 : key.rule;
-    Example example = entry.example;
-    const bool is_harmless = store_one_constant(key, example);
-    const DefectKind kind = is_harmless ? DefectKind::kNote : key.kind;
-    if (is_harmless) example.reason = {"all of them store the same constant"};
     const auto [it, is_new] =
-        seen.try_emplace({kind, key.space, rule, pair.first, pair.second}, placed.size());
+        seen.try_emplace({key.kind, key.space, rule, pair.first, pair.second}, placed.size());
+    const Example& example = entry.example;
     const Place place{key.kind == DefectKind::kUninitializedRead, example.block, example.order};
     if (is_new) {
-      placed.push_back({place, {kind, (is_harmless ? "Note: " : "") + text.of(key, example), entry.count}});
+      placed.push_back({place, {key.kind, text.of(key, example), entry.count}});
     } else {
       auto& [first, defect] = placed[it->second];
       first = std::min(first, place);
