@@ -363,7 +363,7 @@ __global__ void two_writers(float* out, int apart) {
   __shared__ unsigned char sBytes[8];
   if (threadIdx.x < 8) sBytes[threadIdx.x] = 0;
   cluster_sync();
-  if (threadIdx.x == 0) mapa(sBytes, 0)[apart * cluster_ctarank()] = 1;  // two writers
+  if (threadIdx.x == 0) mapa(sBytes, 0)[apart * cluster_ctarank()] = std::uint8_t(apart + 1);  // two writers
   cluster_sync();
   if (threadIdx.x == 0) out[blockIdx.x] = float(sBytes[0]);
 }

@@ -128,23 +128,37 @@ TEST(SharedRaces, InAHelperOfTheSameFileTheCallersLineIsNamedToo) {
   EXPECT_TRUE(says(report, "at " + at("caller: read") + " (from " + at("caller: kernel") + ")"));
 }
 
-__global__ void same_value_to_one_word(int* out) {
+__global__ void same_value_to_one_word(int* out, int value) {
   __shared__ int flag;
-  flag = 1;  // one word
+  flag = value;  // one word
   __syncthreads();
   out[threadIdx.x] = flag;
 }
 
+__global__ void same_constant_to_one_word(int* out) {
+  __shared__ int flag;
+  flag = 1;
+  __syncthreads();
+  out[threadIdx.x] = flag;
+}
+
+TEST(SharedRaces, TheSameConstantFromSeveralWarpsIsNone) {
+  const Buffer<int> out("out", 64);
+  const gpusim::Report report = run({1, 64}, same_constant_to_one_word, out.get());
+  EXPECT_TRUE(is_clean(report));
+  EXPECT_TRUE(report.notes.empty()) << gpusim::format_defects(report);
+}
+
 TEST(SharedRaces, TheSameValueFromSeveralWarpsIsARaceNonetheless) {
   const Buffer<int> out("out", 64);
-  const gpusim::Report report = run({1, 64}, same_value_to_one_word, out.get());
+  const gpusim::Report report = run({1, 64}, same_value_to_one_word, out.get(), 1);
   const int line = line_of("one word");
   EXPECT_EQ(told(report), (Defects{{DefectKind::kRace, {line, line}, 32}}));
 }
 
 TEST(SharedRaces, TheSameValueFromTheLanesOfAWarpIsNone) {
   const Buffer<int> out("out", 32);
-  const gpusim::Report report = run({1, 32}, same_value_to_one_word, out.get());
+  const gpusim::Report report = run({1, 32}, same_value_to_one_word, out.get(), 1);
   EXPECT_TRUE(is_clean(report));
   EXPECT_TRUE(report.notes.empty()) << gpusim::format_defects(report);
 }
@@ -424,7 +438,7 @@ __global__ void reused_memory(float* out) {
   __half* halves = reinterpret_cast<__half*>(tile);
   halves[threadIdx.x] = __half(1.0f);
   __syncthreads();
-  tile[threadIdx.x % 32] = 2.0f;  // reused
+  tile[threadIdx.x % 32] = float(threadIdx.x / 32);  // reused
   __syncthreads();
   out[threadIdx.x] = tile[threadIdx.x % 32];
 }

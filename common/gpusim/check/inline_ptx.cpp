@@ -97,6 +97,28 @@ std::string trimmed(std::string_view text) {
   return std::string(text);
 }
 
+/// Where the expression of the first operand ends, behind its parenthesis.
+std::size_t end_of_operand(std::string_view text) {
+  char quote = '\0';
+  for (std::size_t i = 0, depth = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote != '\0') {
+      if (c == '\\') {
+        ++i;
+      } else if (c == quote) {
+        quote = '\0';
+      }
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '(') {
+      ++depth;
+    } else if (c == ')' && --depth == 0) {
+      return i + 1;
+    }
+  }
+  return text.size();
+}
+
 AsmOperand operand_of(const std::string& text, bool is_output) {
   AsmOperand operand;
   operand.is_output = is_output;
@@ -303,7 +325,12 @@ class Translator {
     for (std::size_t at; (at = ptx_.find("%=")) != ptx_.npos;) ptx_.replace(at, 2, "0");
     for (std::size_t part = 1; part < parts.size() && part < 3; ++part) {
       for (const std::string& text : split(parts[part], ',')) {
-        if (!trimmed(text).empty()) operands_.push_back(operand_of(trimmed(text), part == 1));
+        std::string_view rest = text;
+        while (!trimmed(rest).empty()) {  // nvcc needs no comma between two operands
+          const std::size_t end = end_of_operand(rest);
+          operands_.push_back(operand_of(trimmed(rest.substr(0, end)), part == 1));
+          rest.remove_prefix(end);
+        }
       }
     }
   }
@@ -1203,7 +1230,7 @@ class Translator {
     const auto arg = [&](std::size_t i) -> const Operand& { return nth(o, i, name); };
     const bool is_bulk = has(p, "bulk"), reduces = has(p, "reduce");
     if (has(p, "commit_group")) return kDevice + (is_bulk ? "bulk_commit(); " : "copy_commit(); ");
-    if (has(p, "wait_all")) return kDevice + "copy_wait(0); ";
+    if (has(p, "wait_all")) return kDevice + "copy_commit(); " + kDevice + "copy_wait(0); ";
     if (has(p, "wait_group")) {
       const std::string pending = "int(" + in(arg(0), u32) + ")";
       if (is_bulk)

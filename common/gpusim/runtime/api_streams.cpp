@@ -75,6 +75,19 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
   *priority = resolve(stream) == nullptr ? 0 : resolve(stream)->priority;
   return cudaSuccess;
 }
+/// Attributes say how fast a stream may be, and nothing of that is simulated.
+cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID, const cudaStreamAttrValue* value) {
+  if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
+  return result(value == nullptr ? cudaErrorInvalidValue : cudaSuccess);
+}
+cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID attribute,
+                                   cudaStreamAttrValue* value) {
+  if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
+  if (value == nullptr) return result(cudaErrorInvalidValue);
+  *value = {};
+  if (attribute == cudaStreamAttributePriority) return cudaStreamGetPriority(stream, &value->priority);
+  return cudaSuccess;
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (gpusim::api::streams().erase(stream) == 0) return result(cudaErrorInvalidResourceHandle);
   Streams::instance().destroy(stream);

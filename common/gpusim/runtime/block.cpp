@@ -29,6 +29,15 @@ std::vector<void* (*)()>& dynamic_shared_storage() {
 
 void register_dynamic_shared(void* (*address)()) { dynamic_shared_storage().push_back(address); }
 
+namespace {
+
+/// The system gives a process 65,530 ranges of memory, and a guard page makes two of one. Of the blocks of a
+/// large grid that are all there at once, the last ones go without.
+constexpr int kMostGuardPages = 24'000;
+std::atomic<int> guard_pages;
+
+}  // namespace
+
 BlockRunner::BlockRunner()
     : arena_(Arena::instance()),
       arena_base_(arena_.base()),
@@ -68,7 +77,11 @@ BlockRunner::BlockRunner()
   shared_state_.resize(shared_bytes_ / 4 + 4);
 }
 
-BlockRunner::~BlockRunner() { munmap(stacks_, kMaxThreads * kStackStride); }
+BlockRunner::~BlockRunner() {
+  munmap(stacks_, kMaxThreads * kStackStride);
+  guard_pages -= int(
+      std::count_if(threads_.begin(), threads_.end(), [](const Thread& t) { return t.context != nullptr; }));
+}
 
 void BlockRunner::begin_launch(const device::Launch& launch) {
   tally.allocations.resize(arena_.allocation_count());
@@ -148,7 +161,9 @@ void BlockRunner::start_threads() {
   for (int i = 0; i < thread_count_; ++i) {
     Thread& t = threads_[i];
     std::byte* bottom = stacks_ + std::size_t(i) * kStackStride + kPage;
-    if (t.context == nullptr) mprotect(bottom - kPage, kPage, PROT_NONE);
+    if (t.context == nullptr && guard_pages.fetch_add(1) < kMostGuardPages) {
+      mprotect(bottom - kPage, kPage, PROT_NONE);
+    }
     std::byte* const top = bottom + kStack + kPage - shift_of(i);
     sanitizer::renew(bottom, kStack + kPage);
     fill_with_unwritten(top - to_fill, top);

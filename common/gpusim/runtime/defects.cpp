@@ -1,6 +1,7 @@
 #include "gpusim/runtime/defects.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <set>
 #include <sstream>
@@ -9,7 +10,6 @@
 #include "gpusim/runtime/allowed.hpp"
 #include "gpusim/runtime/kernel_table.hpp"
 #include "gpusim/runtime/source_text.hpp"
-#include "gpusim/runtime/swap_guess.hpp"
 #include "gpusim/runtime/symbols.hpp"
 
 namespace gpusim {
@@ -241,6 +241,21 @@ std::string text_of(const Piece& piece, const LineOf& line_of, const ArrayNames&
   return piece.is_call ? call_at(line_of(piece.pc)) : line_of(piece.pc).text;
 }
 
+/// Whether a compare-and-swap in the next lines checks what a read has seen, as in
+/// `old = *p; do { assumed = old; old = atomicCAS(p, assumed, ..); } while (old != assumed);`.
+bool is_checked_by_swap(const SourceLine& read, const SourceLine& swap) {
+  constexpr int kNextLines = 12;
+  const bool swaps =
+      swap.built_in.starts_with("atomicCAS") || swap.built_in.find("compare_exchange") != std::string::npos;
+  if (!swaps || read.places.empty() || read.places.size() != swap.places.size()) return false;
+  if (!std::equal(read.places.begin() + 1, read.places.end(), swap.places.begin() + 1)) return false;
+  const std::string from = read.place(), to = swap.place();
+  const std::size_t from_colon = from.rfind(':'), to_colon = to.rfind(':');
+  if (from.substr(0, from_colon) != to.substr(0, to_colon)) return false;
+  const int distance = std::atoi(to.c_str() + to_colon + 1) - std::atoi(from.c_str() + from_colon + 1);
+  return distance >= 0 && distance <= kNextLines;
+}
+
 std::string bytes_text(std::uintptr_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
 
 }  // namespace
@@ -364,23 +379,24 @@ std::vector<Defect> Findings::describe() const {
     return std::any_of(places.begin(), places.end(),
                        [&](const std::string& place) { return allowed.contains(place, kind); });
   };
-  std::unordered_map<std::uintptr_t, bool> guesses;
-  const auto is_guess = [&](AccessKind one, AccessKind other, std::uintptr_t pc) {
-    if (one != AccessKind::kRead || other != AccessKind::kAtomic || pc == 0) return false;
-    const auto [it, is_new] = guesses.try_emplace(pc);
-    if (is_new) it->second = is_guess_for_swap(text.line_of(pc).place());
-    return it->second;
+  const auto is_harmless = [&](const FindingKey& key, const Example& example) {
+    if (key.kind != DefectKind::kRace || example.of_operations) return false;
+    const SourceLine one = text.line_of(key.pc), other = text.line_of(key.rival_pc);
+    if (key.access == AccessKind::kWrite && key.rival_access == AccessKind::kWrite)
+      return key.pc == key.rival_pc && stores_constants_only(source_line(one.place()));
+    if (key.access == AccessKind::kRead && key.rival_access == AccessKind::kAtomic)
+      return is_checked_by_swap(one, other);
+    return key.access == AccessKind::kAtomic && key.rival_access == AccessKind::kRead &&
+           is_checked_by_swap(other, one);
   };
   for (const auto* known : entries) {
     const auto& [key, entry] = *known;
-    if (key.kind == DefectKind::kRace && (is_guess(key.access, key.rival_access, key.pc) ||
-                                          is_guess(key.rival_access, key.access, key.rival_pc)))
-      continue;
     if (is_allowed(key.pc, key.kind) || is_allowed(key.rival_pc, key.kind)) {
       silenced[std::string("Note: ") + name_of(key.kind) + " at " + text.line_of(key.pc).text +
                " is silenced there, or on the other line, by \"gpusim: allow\""] += entry.count;
       continue;
     }
+    if (is_harmless(key, entry.example)) continue;
     if (key.kind == DefectKind::kUninitializedRead && early_reads.contains(key.pc)) continue;
     if (key.kind == DefectKind::kNote && racy.contains(key.pc)) continue;
     const std::string line = text.line_of(key.pc).text;

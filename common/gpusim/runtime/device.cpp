@@ -441,7 +441,6 @@ void note_lock(const T* word, T before, T after) {
 
 template <class T>
 T update(T* address, T operand, T (*op)(T, T), const void* pc, bool acq_rel = false) {
-  current_runner->access<AccessKind::kAtomic, sizeof(T)>(address, pc);
   T old, after;
   bool changes = false;
   const auto carry_out = [&] {
@@ -452,6 +451,11 @@ T update(T* address, T operand, T (*op)(T, T), const void* pc, bool acq_rel = fa
     changes = after != old;
     return changes;
   };
+  if (current_runner == nullptr) [[unlikely]] {  // the host executes the functor of an algorithm
+    carry_out();
+    return old;
+  }
+  current_runner->access<AccessKind::kAtomic, sizeof(T)>(address, pc);
   if (acq_rel || current_runner->releases()) [[unlikely]] {
     current_runner->arrive_at_counter(address, acq_rel, carry_out, pc);
   } else {
@@ -471,13 +475,17 @@ T update(T* address, T operand, T (*op)(T, T), const void* pc, bool acq_rel = fa
 
 template <class T>
 T compare_and_swap(T* address, T expected, T desired, const void* pc) {
-  current_runner->access<AccessKind::kAtomic, sizeof(T)>(address, pc);
   bool changes = false;
   const auto carry_out = [&] {
     changes =
         __atomic_compare_exchange_n(address, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return changes;
   };
+  if (current_runner == nullptr) [[unlikely]] {
+    carry_out();
+    return expected;
+  }
+  current_runner->access<AccessKind::kAtomic, sizeof(T)>(address, pc);
   if (current_runner->releases()) [[unlikely]] {
     current_runner->arrive_at_counter(address, false, carry_out, pc);
   } else {
@@ -492,6 +500,11 @@ T compare_and_swap(T* address, T expected, T desired, const void* pc) {
 }
 
 }  // namespace
+
+void note_system_scope(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (is_managed(at)) Streams::instance().share_with_host(at - Arena::instance().base());
+}
 
 std::uint16_t atomic_update(std::uint16_t* address, std::uint16_t operand,
                             std::uint16_t (*op)(std::uint16_t, std::uint16_t)) {

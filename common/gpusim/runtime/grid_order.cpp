@@ -140,6 +140,7 @@ std::optional<GridOrder::Disorder> GridOrder::why_not(const GridRace& race) cons
   if (!forth) return std::nullopt;
   const auto back = why_not(race.other, race.other_use, race.one, race.one_use, race.offset);
   if (!back) return std::nullopt;
+  if (forth->is_without_fence != back->is_without_fence) return forth->is_without_fence ? forth : back;
   return race.other_use == Use::kAtomic
              ? back
              : forth;  // a write after atomic operations; or a read or write after a write

@@ -1,8 +1,10 @@
 #include "gpusim/runtime/source_text.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <string_view>
 
 namespace gpusim {
 
@@ -32,7 +34,42 @@ std::size_t parenthesis_after(const std::string& text, std::size_t at) {
   return at < text.size() && text[at] == '(' ? at : text.npos;
 }
 
+bool is_one_of(char c, std::string_view characters) { return characters.find(c) != characters.npos; }
+
+/// A number, true, false, or a name in capital letters.
+bool is_constant(std::string_view text) {
+  while (!text.empty() && is_one_of(text.front(), " \t+-")) text.remove_prefix(1);
+  while (!text.empty() && is_one_of(text.back(), " \t")) text.remove_suffix(1);
+  if (text == "true" || text == "false") return true;
+  const bool is_number = !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) != 0;
+  return !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return is_number ? std::isalnum(byte) != 0 || c == '.' || c == '\''
+                     : std::isupper(byte) != 0 || std::isdigit(byte) != 0 || c == '_';
+  });
+}
+
 }  // namespace
+
+bool stores_constants_only(const std::string& text) {
+  const std::string code = text.substr(0, text.find("//"));
+  bool stores = false;
+  for (std::size_t at = code.find('='); at != code.npos; at = code.find('=', at + 1)) {
+    const char before = at == 0 ? ' ' : code[at - 1];
+    const char after = at + 1 < code.size() ? code[at + 1] : ' ';
+    if (after == '=') {
+      ++at;
+      continue;
+    }
+    if (before == '!' || (is_one_of(before, "<>") && (at < 2 || code[at - 2] != before))) continue;
+    if (is_one_of(before, "<>+-*/%&|^")) return false;
+    const std::size_t end = std::min(code.find_first_of(";,)=}", at + 1), code.size());
+    const bool goes_on = end < code.size() && code[end] == '=';  // a = b = 0
+    if (!goes_on && !is_constant(std::string_view(code).substr(at + 1, end - at - 1))) return false;
+    stores = true;
+  }
+  return stores;
+}
 
 std::string argument_of_call(const std::string& text, const std::string& function, int number) {
   std::size_t open = text.npos;

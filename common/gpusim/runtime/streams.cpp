@@ -164,8 +164,14 @@ void Streams::use(std::uintptr_t offset, std::size_t bytes, Use use, std::uint16
   }
 }
 
+void Streams::share_with_host(std::uintptr_t offset) {
+  const std::lock_guard lock(shared_mutex_);
+  shared_with_host_.insert(offset / 4);
+}
+
 void Streams::use_on_host(std::uintptr_t offset, AccessKind kind, const void* pc) {
   if (!several_) return;
+  if (kind != AccessKind::kWrite && shared_with_host_.contains(offset / 4)) return;
   const std::uint64_t writer = writers_[offset / 4].load(std::memory_order_relaxed);
   const std::uint64_t reader =
       kind == AccessKind::kRead ? 0 : readers_[offset / 4].load(std::memory_order_relaxed);
@@ -269,6 +275,8 @@ void Streams::report(std::uintptr_t offset, Use one_use, std::uint64_t one, Use 
 
 void Streams::forget(std::uintptr_t offset, std::size_t bytes) {
   if (!several_) return;
+  shared_with_host_.erase(shared_with_host_.lower_bound(offset / 4),
+                          shared_with_host_.lower_bound((offset + bytes) / 4));
   writers_.clear(offset / 4, bytes / 4);
   readers_.clear(offset / 4, bytes / 4);
 }

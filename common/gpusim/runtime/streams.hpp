@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <mutex>
+#include <set>
 #include <vector>
 
 #include "gpusim/runtime/access.hpp"
@@ -60,6 +62,10 @@ class Streams {
   /// nothing unless that is pinned: otherwise the call returns when the bytes have been copied.
   void use_pinned(const void* memory, std::size_t bytes, Use use);
 
+  /// A kernel uses an atomic operation of the system's scope on a word of managed memory, which the host may
+  /// use at the same time. Call it from any CPU thread.
+  void share_with_host(std::uintptr_t offset);
+
   /// The host uses a word of managed memory.
   void use_on_host(std::uintptr_t offset, AccessKind kind, const void* pc);
   /// The host uses an address that may be in pinned memory.
@@ -111,7 +117,9 @@ class Streams {
   Times host_, now_;  ///< what is over for the host, and for the latest operation
   std::vector<Operation> operations_;
   std::vector<PinnedUse> pinned_uses_;
-  Reserved<LastUse> writers_, readers_;  ///< by word
+  std::mutex shared_mutex_;
+  std::set<std::uintptr_t> shared_with_host_;  ///< words
+  Reserved<LastUse> writers_, readers_;        ///< by word
 };
 
 }  // namespace gpusim

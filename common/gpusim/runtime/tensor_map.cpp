@@ -5,6 +5,8 @@
 #include <string>
 
 #include "gpusim/gpusim.hpp"
+#include "gpusim/runtime/arena.hpp"
+#include "gpusim/runtime/host_memory.hpp"
 #include "gpusim/tensor_map_rules.hpp"
 
 namespace gpusim {
@@ -22,6 +24,23 @@ std::string last_tensor_map_error() { return last_error(); }
 }  // namespace gpusim
 
 using gpusim::TensorMap;
+
+CUresult cuMemGetAddressRange(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
+  const gpusim::Arena& arena = gpusim::Arena::instance();
+  const auto at = std::uintptr_t(address);
+  std::uintptr_t begin = at, end = at;
+  if (gpusim::is_constant(at)) {  // a string of a kernel
+    end = begin + std::strlen(reinterpret_cast<const char*>(at)) + 1;
+  } else if (const std::uint32_t id = arena.contains(at) ? arena.find(at, 1) : 0; id != 0) {
+    begin = arena.allocation(id).begin;
+    end = arena.allocation(id).end;
+  } else {
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  if (base != nullptr) *base = begin;
+  if (bytes != nullptr) *bytes = end - begin;
+  return CUDA_SUCCESS;
+}
 
 CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
                                 const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,

@@ -19,6 +19,7 @@ enum CUresult : int {
   CUDA_ERROR_NOT_INITIALIZED = 3,
   CUDA_ERROR_NO_DEVICE = 100,
   CUDA_ERROR_INVALID_DEVICE = 101,
+  CUDA_ERROR_NOT_FOUND = 500,
   CUDA_ERROR_NOT_SUPPORTED = 801,
 };
 
@@ -128,6 +129,8 @@ inline CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device) {
   *bytes = error == cudaSuccess ? properties.totalGlobalMem : 0;
   return CUresult(int(error));
 }
+/// The allocation that contains an address.
+extern "C" CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address);
 inline CUresult cuGetErrorString(CUresult error, const char** text) {
   *text = cudaGetErrorString(cudaError_t(int(error)));
   return CUDA_SUCCESS;
@@ -135,4 +138,57 @@ inline CUresult cuGetErrorString(CUresult error, const char** text) {
 inline CUresult cuGetErrorName(CUresult error, const char** text) {
   *text = cudaGetErrorName(cudaError_t(int(error)));
   return CUDA_SUCCESS;
+}
+
+// ---- contexts and memory: there is one context, which always exists, and it is the runtime's ----------------
+
+struct CUctx_st;
+using CUcontext = CUctx_st*;
+
+namespace gpusim::driver {
+inline CUresult result(cudaError_t error) { return CUresult(int(error)); }
+inline void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+inline CUcontext context() {
+  static char only = 0;
+  return reinterpret_cast<CUcontext>(&only);
+}
+}  // namespace gpusim::driver
+
+inline CUresult cuCtxCreate(CUcontext* context, unsigned int, CUdevice device) {
+  *context = gpusim::driver::context();
+  return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+inline CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  return cuCtxCreate(context, 0, device);
+}
+inline CUresult cuDevicePrimaryCtxRelease(CUdevice) { return CUDA_SUCCESS; }
+inline CUresult cuCtxDestroy(CUcontext) { return CUDA_SUCCESS; }
+inline CUresult cuCtxSetCurrent(CUcontext) { return CUDA_SUCCESS; }
+inline CUresult cuCtxPushCurrent(CUcontext) { return CUDA_SUCCESS; }
+inline CUresult cuCtxGetCurrent(CUcontext* context) { return cuCtxCreate(context, 0, 0); }
+inline CUresult cuCtxPopCurrent(CUcontext* context) { return cuCtxCreate(context, 0, 0); }
+inline CUresult cuCtxGetDevice(CUdevice* device) { return cuDeviceGet(device, 0); }
+inline CUresult cuCtxSynchronize() { return gpusim::driver::result(cudaDeviceSynchronize()); }
+
+inline CUresult cuMemAlloc(CUdeviceptr* address, size_t bytes) {
+  return gpusim::driver::result(cudaMalloc(reinterpret_cast<void**>(address), bytes));
+}
+inline CUresult cuMemFree(CUdeviceptr address) {
+  return gpusim::driver::result(cudaFree(gpusim::driver::pointer(address)));
+}
+inline CUresult cuMemGetInfo(size_t* free, size_t* total) {
+  return gpusim::driver::result(cudaMemGetInfo(free, total));
+}
+inline CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes) {
+  return gpusim::driver::result(cudaMemcpy(gpusim::driver::pointer(to), from, bytes, cudaMemcpyHostToDevice));
+}
+inline CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t bytes) {
+  return gpusim::driver::result(cudaMemcpy(to, gpusim::driver::pointer(from), bytes, cudaMemcpyDeviceToHost));
+}
+inline CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  return gpusim::driver::result(cudaMemcpy(gpusim::driver::pointer(to), gpusim::driver::pointer(from), bytes,
+                                           cudaMemcpyDeviceToDevice));
+}
+inline CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, size_t bytes) {
+  return gpusim::driver::result(cudaMemset(gpusim::driver::pointer(to), value, bytes));
 }

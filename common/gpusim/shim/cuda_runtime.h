@@ -66,6 +66,31 @@ GPUSIM_WITHOUT_HOOKS void call_kernel(const void* call) {
   (*static_cast<const Call*>(call))();
 }
 
+/// Whether arguments of this type are passed by their address, because copies of them need a constructor or
+/// a destructor.
+template <class T>
+inline constexpr bool kPassedByAddress =
+    !std::is_trivially_copy_constructible_v<T> || !std::is_trivially_destructible_v<T> ||
+    (std::is_move_constructible_v<T> && !std::is_trivially_move_constructible_v<T>);
+template <class T>
+using PassedAs = std::conditional_t<kPassedByAddress<T>, T&, T>;
+
+/// A thread's copy of an argument. A device copies the bits: constructors and destructors are the host's.
+template <class T, bool = kPassedByAddress<T> >
+struct CopyOfThread {
+  const T& value;
+  GPUSIM_WITHOUT_HOOKS T get() const { return value; }
+};
+template <class T>
+struct CopyOfThread<T, true> {
+  const T& value;
+  alignas(T) mutable unsigned char bits[sizeof(T)];
+  GPUSIM_WITHOUT_HOOKS T& get() const {
+    __builtin_memcpy(bits, static_cast<const void*>(&value), sizeof(T));
+    return *reinterpret_cast<T*>(bits);
+  }
+};
+
 template <class T>
 std::int64_t integer_or_zero(const T& x) {
   if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) return std::int64_t(x);
@@ -80,7 +105,14 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   const auto launch = [&](const Params&... arguments) {
     // A copy of the arguments for every thread. Hooks here would leave something where its local variables
     // will be.
-    const auto call = [kernel, ... copies = arguments]() GPUSIM_WITHOUT_HOOKS { kernel(copies...); };
+    const auto call = [kernel, ... copies = arguments]() GPUSIM_WITHOUT_HOOKS {
+      if constexpr ((gpusim::device::kPassedByAddress<Params> || ...)) {
+        const auto by_address = reinterpret_cast<void (*)(gpusim::device::PassedAs<Params>...)>(kernel);
+        by_address(gpusim::device::CopyOfThread<Params>{copies}.get()...);
+      } else {
+        kernel(copies...);
+      }
+    };
     return gpusim::device::launch(*config, reinterpret_cast<const void*>(kernel),
                                   &gpusim::device::call_kernel<decltype(call)>, &call, sizeof call,
                                   {gpusim::device::integer_or_zero(arguments)...});
@@ -159,10 +191,16 @@ GPUSIM_WITHOUT_HOOKS bool is_asked(void (*)(Params...)) {
   });
 }
 
+/// A parameter of a kernel, as the kernel passes it on: it does not copy what needs a constructor.
+template <class T>
+struct PassedOn {
+  using type = std::conditional_t<kPassedByAddress<T>, const T&, T>;
+};
+
 /// What a kernel does that the host calls: it launches itself.
-template <class... Params, class... Args>
-__attribute__((noinline)) GPUSIM_WITHOUT_HOOKS void enter_kernel(void (*kernel)(Params...),
-                                                                 Args... arguments) {
+template <class... Params>
+__attribute__((noinline)) GPUSIM_WITHOUT_HOOKS void enter_kernel(
+    void (*kernel)(Params...), typename PassedOn<Params>::type... arguments) {
   const cudaLaunchConfig_t config = pop_launch(reinterpret_cast<const void*>(kernel));
   cudaLaunchKernelEx(&config, kernel, std::move(arguments)...);
 }

@@ -152,6 +152,9 @@ GPUSIM_INLINE int __all(int predicate) { return __all_sync(__activemask(), predi
 /// The CPU's time stamp: it grows, but says nothing about a GPU.
 GPUSIM_INLINE long long clock64() { return (long long)__builtin_ia32_rdtsc(); }
 GPUSIM_INLINE unsigned __isShared(const void* address) { return gpusim::device::is_shared(address); }
+/// Constants and local variables are not told apart from the rest.
+GPUSIM_INLINE unsigned __isConstant(const void*) { return 0; }
+GPUSIM_INLINE unsigned __isLocal(const void*) { return 0; }
 GPUSIM_INLINE unsigned __isGlobal(const void* address) { return !gpusim::device::is_shared(address); }
 /// A debugger would stop there; without one, a GPU ends the kernel.
 GPUSIM_INLINE void __brkpt() { gpusim::device::trap(); }

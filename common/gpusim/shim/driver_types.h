@@ -217,8 +217,28 @@ typedef enum cudaLaunchAttributeID {
   cudaLaunchAttributePriority = 8,
   cudaLaunchAttributePreferredSharedMemoryCarveout = 14
 } cudaLaunchAttributeID;
+/// Which part of the accesses to a range of memory may stay in the L2 cache. The simulator has none.
+enum cudaAccessProperty {
+  cudaAccessPropertyNormal = 0,
+  cudaAccessPropertyStreaming = 1,
+  cudaAccessPropertyPersisting = 2
+};
+struct cudaAccessPolicyWindow {
+  void* base_ptr;
+  size_t num_bytes;
+  float hitRatio;
+  enum cudaAccessProperty hitProp, missProp;
+};
+enum cudaSynchronizationPolicy {
+  cudaSyncPolicyAuto = 1,
+  cudaSyncPolicySpin = 2,
+  cudaSyncPolicyYield = 3,
+  cudaSyncPolicyBlockingSync = 4
+};
 typedef union cudaLaunchAttributeValue {
   char pad[64];
+  struct cudaAccessPolicyWindow accessPolicyWindow;
+  enum cudaSynchronizationPolicy syncPolicy;
   int cooperative;
   struct {
     unsigned int x, y, z;
@@ -228,6 +248,11 @@ typedef union cudaLaunchAttributeValue {
   int priority;
   unsigned int sharedMemCarveout;
 } cudaLaunchAttributeValue;
+#define cudaStreamAttrID cudaLaunchAttributeID
+#define cudaStreamAttrValue cudaLaunchAttributeValue
+#define cudaStreamAttributeAccessPolicyWindow cudaLaunchAttributeAccessPolicyWindow
+#define cudaStreamAttributeSynchronizationPolicy cudaLaunchAttributeSynchronizationPolicy
+#define cudaStreamAttributePriority cudaLaunchAttributePriority
 typedef struct cudaLaunchAttribute_st {
   cudaLaunchAttributeID id;
   cudaLaunchAttributeValue val;

@@ -211,6 +211,12 @@ cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int* grid, int* block
       },
       &bytes, limit);
 }
+inline cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, const void* kernel,
+                                                      size_t dynamic_bytes = 0, int limit = 0) {
+  return gpusim::api::best_block_size(
+      grid, block, kernel, [](const void* bytes, int) { return *static_cast<const size_t*>(bytes); },
+      &dynamic_bytes, limit);
+}
 template <class... Params>
 cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, void (*kernel)(Params...),
                                                size_t dynamic_bytes = 0, int limit = 0) {
@@ -223,3 +229,29 @@ cudaError_t cudaOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, v
                                                         unsigned int = 0) {
   return cudaOccupancyMaxPotentialBlockSize(grid, block, kernel, dynamic_bytes, limit);
 }
+
+// ---- what is there so that programs compile -----------------------------------------------------------------
+
+/// Between processes, nothing is shared.
+struct cudaIpcMemHandle_t {
+  char reserved[64];
+};
+struct cudaIpcEventHandle_t {
+  char reserved[64];
+};
+inline constexpr unsigned int cudaIpcMemLazyEnablePeerAccess = 1;
+inline cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t*, void*) { return cudaErrorNotSupported; }
+inline cudaError_t cudaIpcOpenMemHandle(void**, cudaIpcMemHandle_t, unsigned int) {
+  return cudaErrorNotSupported;
+}
+inline cudaError_t cudaIpcCloseMemHandle(void*) { return cudaErrorNotSupported; }
+inline cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t*, cudaEvent_t) { return cudaErrorNotSupported; }
+inline cudaError_t cudaIpcOpenEventHandle(cudaEvent_t*, cudaIpcEventHandle_t) {
+  return cudaErrorNotSupported;
+}
+
+inline cudaError_t cudaStreamCopyAttributes(cudaStream_t, cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaThreadSetLimit(cudaLimit limit, size_t value) {
+  return cudaDeviceSetLimit(limit, value);
+}
+inline cudaError_t cudaThreadSetCacheConfig(cudaFuncCache) { return cudaSuccess; }

@@ -29,16 +29,17 @@ GPUSIM_INLINE T atomic(T* address, T operand, Op) {
 
 }  // namespace gpusim::device
 
-// Their scope makes no difference here.
-#define GPUSIM_ATOMIC_OF_SCOPE(name, type, expression)                                               \
+// Their scope makes a difference to the host only.
+#define GPUSIM_ATOMIC_OF_SCOPE(name, type, expression, note)                                         \
   GPUSIM_INLINE type name(type* address, type operand) {                                             \
+    note;                                                                                            \
     return gpusim::device::atomic(address, operand,                                                  \
                                   [](type old, [[maybe_unused]] type value) { return expression; }); \
   }
-#define GPUSIM_ATOMIC(name, type, expression)                    \
-  GPUSIM_ATOMIC_OF_SCOPE(atomic##name, type, expression)         \
-  GPUSIM_ATOMIC_OF_SCOPE(atomic##name##_block, type, expression) \
-  GPUSIM_ATOMIC_OF_SCOPE(atomic##name##_system, type, expression)
+#define GPUSIM_ATOMIC(name, type, expression)                             \
+  GPUSIM_ATOMIC_OF_SCOPE(atomic##name, type, expression, (void)0)         \
+  GPUSIM_ATOMIC_OF_SCOPE(atomic##name##_block, type, expression, (void)0) \
+  GPUSIM_ATOMIC_OF_SCOPE(atomic##name##_system, type, expression, gpusim::device::note_system_scope(address))
 #define GPUSIM_ATOMIC_INTEGERS(name, expression) \
   GPUSIM_ATOMIC(name, int, expression)           \
   GPUSIM_ATOMIC(name, unsigned int, expression)  \
@@ -84,16 +85,17 @@ GPUSIM_INLINE float4 atomicAdd(float4* address, float4 operand) {
 }
 
 // As in CUDA, the pointer's type decides, and the values convert.
-#define GPUSIM_CAS_OF_SCOPE(name, type)                                                      \
+#define GPUSIM_CAS_OF_SCOPE(name, type, note)                                                \
   GPUSIM_INLINE type name(type* address, type expected, type desired) {                      \
+    note;                                                                                    \
     using B = gpusim::device::Bits<sizeof(type)>;                                            \
     return static_cast<type>(                                                                \
         gpusim::device::atomic_cas(reinterpret_cast<B*>(address), B(expected), B(desired))); \
   }
-#define GPUSIM_CAS(type)                     \
-  GPUSIM_CAS_OF_SCOPE(atomicCAS, type)       \
-  GPUSIM_CAS_OF_SCOPE(atomicCAS_block, type) \
-  GPUSIM_CAS_OF_SCOPE(atomicCAS_system, type)
+#define GPUSIM_CAS(type)                              \
+  GPUSIM_CAS_OF_SCOPE(atomicCAS, type, (void)0)       \
+  GPUSIM_CAS_OF_SCOPE(atomicCAS_block, type, (void)0) \
+  GPUSIM_CAS_OF_SCOPE(atomicCAS_system, type, gpusim::device::note_system_scope(address))
 GPUSIM_CAS(int)
 GPUSIM_CAS(unsigned int)
 GPUSIM_CAS(unsigned long long)
