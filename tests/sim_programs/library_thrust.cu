@@ -28,6 +28,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <list>
+#include <numeric>
 struct saxpy_functor {
   const float a;
   saxpy_functor(float _a) : a(_a) {}
