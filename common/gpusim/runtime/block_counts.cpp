@@ -84,6 +84,12 @@ void BlockRunner::process(const WarpAccess& access, int warp) {
   if (!finds_races()) return;  // with a debugger, on_access() has
   const Actor actor = actor_of(key, warp);
   if (pattern.is_sequence && use_sequence(access, pattern, actor)) return;
+  if (key.space() == Space::kGlobal) {
+    for (int g = 0; g < pattern.group_count; ++g) {  // otherwise, each lane would wait for its own
+      const std::uintptr_t offset = access.addresses[std::countr_zero(pattern.groups[g])] - arena_base_;
+      global_shadow_.page(offset).prefetch(offset % GlobalShadow::kPageBytes);
+    }
+  }
   for (int g = 0; g < pattern.group_count; ++g) {
     const std::uint32_t lanes = pattern.groups[g];
     find_races(key, access.addresses[std::countr_zero(lanes)], lanes, actor);
