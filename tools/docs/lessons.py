@@ -441,6 +441,11 @@ def make_open(tree: Tree, folder: Path, arguments: str) -> Made:
     return Made("\n\n".join(parts))
 
 
+SOLUTIONS_GIVE_BUGS_AWAY = (
+    "Find the bugs before you open a solution or the chapter's kernels: both show the right lines."
+)
+
+
 def make_tasks(tree: Tree, folder: Path, arguments: str) -> Made:
     """The bugs and predictions of a chapter, without what gives them away."""
     chapter = sheet.Sheet(folder, str(folder.relative_to(tree.root)))
@@ -453,7 +458,7 @@ def make_tasks(tree: Tree, folder: Path, arguments: str) -> Made:
     predictions = predictions if arguments in ("all", "predict") else []
     if not (bugs or predictions):
         raise BlockError(f"{chapter.where} has none: must be all, bug or predict")
-    parts = []
+    parts = [SOLUTIONS_GIVE_BUGS_AWAY] * bool(bugs)
     for task, text in [
         *((prediction, prediction.question) for prediction in predictions),
         *((bug, bug.task) for bug in bugs),

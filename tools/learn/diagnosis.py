@@ -20,7 +20,7 @@ from .trials import HANGS, Attempt
 DEFECTS = {
     "out_of_bounds": "reads or writes outside of an array",
     "misaligned": "reads or writes at an address that is not a multiple of the access size",
-    "misuse": "uses a barrier, the copy engine or setmaxnreg in a way that they do not allow",
+    "misuse": "uses an instruction in a way that CUDA does not allow",
     "barrier_divergence": "has a barrier, or an operation of a warp, that not all threads reach",
     "wgmma": "does not keep the rules of wgmma",
     "missing_fence": "lacks a fence between stores and an asynchronous operation that reads them",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,7 +126,7 @@ class Outcome:
 
 
 def value(text: str) -> float:
-    """The value of an expression of numbers. @throws ValueError"""
+    """The value of an expression of numbers, which may be written as 126,720. @throws ValueError"""
 
     def of(node: ast.expr) -> float:
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
@@ -138,6 +139,6 @@ def value(text: str) -> float:
         raise ValueError(text)
 
     try:
-        return of(ast.parse(text.strip(), mode="eval").body)
+        return of(ast.parse(re.sub(r"(?<=\d),(?=\d{3}\b)", "", text.strip()), mode="eval").body)
     except (SyntaxError, ZeroDivisionError, OverflowError, RecursionError) as error:
         raise ValueError(text) from error

@@ -94,10 +94,8 @@ def run_contained(
             stderr=errors,
             process_group=0,
         )
-        if ranks.has(program):  # on a busy machine, ranks that wait take the cores from those that work
-            time_limit *= machine.slowdown()
         try:
-            return process.wait(time_limit)
+            return process.wait(time_limit * machine.slowdown())  # others may have the cores
         except subprocess.TimeoutExpired:
             return None
         finally:

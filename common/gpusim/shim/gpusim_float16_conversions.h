@@ -29,7 +29,7 @@ GPUSIM_INLINE double saturate(std::uint16_t bits) {
 }  // namespace gpusim::float16
 
 /// @param word  of the functions' names: half    @param T  the type    @param F  the format
-#define GPUSIM_FROM_INTEGER(word, T, F, name, type)                                                    \
+#define GPUSIM_16_BITS_FROM_INTEGER(word, T, F, name, type)                                            \
   GPUSIM_INLINE T __##name##2##word##_rn(type x) { return T(x); }                                      \
   GPUSIM_INLINE T __##name##2##word##_rz(type x) {                                                     \
     return gpusim::bit_cast<T>(gpusim::float16::narrow_towards<F>(gpusim::float16::from_integer(x),    \
@@ -43,7 +43,7 @@ GPUSIM_INLINE double saturate(std::uint16_t bits) {
     return gpusim::bit_cast<T>(gpusim::float16::narrow_towards<F>(gpusim::float16::from_integer(x),    \
                                                                   gpusim::float16::Direction::kUp));   \
   }
-#define GPUSIM_TO_INTEGER(word, T, name, type)                                                           \
+#define GPUSIM_16_BITS_TO_INTEGER(word, T, name, type)                                                   \
   GPUSIM_INLINE type __##word##2##name##_rn(T x) {                                                       \
     return gpusim::float16::to_integer<type>(__builtin_nearbyintf(float(x)));                            \
   }                                                                                                      \
@@ -55,8 +55,8 @@ GPUSIM_INLINE double saturate(std::uint16_t bits) {
     return gpusim::float16::to_integer<type>(__builtin_ceilf(float(x)));                                 \
   }
 #define GPUSIM_INTEGER_OF_16_BITS(word, T, F, name, type) \
-  GPUSIM_FROM_INTEGER(word, T, F, name, type)             \
-  GPUSIM_TO_INTEGER(word, T, name, type)
+  GPUSIM_16_BITS_FROM_INTEGER(word, T, F, name, type)     \
+  GPUSIM_16_BITS_TO_INTEGER(word, T, name, type)
 #define GPUSIM_CONVERSIONS(word, T, F)                                                                    \
   GPUSIM_INTEGER_OF_16_BITS(word, T, F, short, short)                                                     \
   GPUSIM_INTEGER_OF_16_BITS(word, T, F, ushort, unsigned short)                                           \

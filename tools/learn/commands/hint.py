@@ -67,7 +67,7 @@ def main(console: Console, args: argparse.Namespace) -> int:
     if isinstance(args.exercise, tasks.Named):
         bug = args.exercise.of(exercise)
         if not isinstance(bug, bugs.Bug):
-            raise LearnError(f"{bug.name} has no hints: the lesson has what it needs", 2)
+            raise LearnError(f"{bug.name} has no hints: the lesson explains what to count", 2)
         bug.own(exercise)  # LearnError if it is not started
         end = f"no more hints; the chapter's own kernels are in chapters/{exercise.chapter.name}"
         give(console, exercise, bug.name, bug.task, bug.hints, end)
