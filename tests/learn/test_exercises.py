@@ -1137,19 +1137,26 @@ class QuickTrial(unittest.TestCase):
         self.assertEqual(trials.most_alike(lines), ["--rows 1", "--rows 2"])
         self.assertEqual(trials.most_alike(["--rows 3"]), ["--rows 3"])
 
+    def test_another_program_of_the_folder_is_left_out(self):
+        with tempfile.TemporaryDirectory() as name:
+            sources = self.bench(Path(name))._sources
+        self.assertEqual([source.path.name for source in sources], ["chapter.cu", "more.cu"])
+
     def bench(self, folder: Path) -> trials.Workbench:
-        """A chapter with two sources, which has been built."""
+        """A chapter with two sources and another program, which has been built."""
         texts = {
             "chapter.cu": '#include "a.cuh"\n',
             "more.cu": '#include "a.cuh"\n#include "b.cuh"\nvoid launch_w(int n) {\n  f(n);\n}\n',
+            "first.cu": "int main() {}\n",
             "a.cuh": "int a;\n",
             "b.cuh": "int b;\n",
         }
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
         chapter = mock.Mock(path=folder, executable="ch")
-        commands = [f"c++ -o {name}.o -c {folder}/{name}.cu" for name in ("chapter", "more")]
-        with mock.patch.object(trials, "ninja_commands", return_value=[*commands, "c++ -o ch"]):
+        commands = [f"c++ -o {name}.o -c {folder}/{name}.cu" for name in ("chapter", "more", "first")]
+        commands += ["c++ -o first first.o", "c++ -o ch chapter.o more.o"]
+        with mock.patch.object(trials, "ninja_commands", return_value=commands):
             return trials.Workbench(folder / "build", chapter)
 
     def test_only_sources_that_a_change_concerns_are_compiled(self):

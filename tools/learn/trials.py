@@ -250,9 +250,10 @@ def run(
 
     for arguments in inputs:
         found = attempt(arguments, variant)
-        if variant == "all" and found and found[0].ended:  # in which variant?
+        ended = variant == "all" and found and found[0].ended
+        if ended and (names := variants_in(arguments) or variants_of(program)):  # in which variant?
             found = []
-            for name in variants_in(arguments) or variants_of(program):
+            for name in names:
                 (first, *_) = tried = attempt(arguments, name)
                 if f"{VARIANT} {name} cannot run this: " in (first.ended or ""):
                     continue  # "all" leaves it out
@@ -455,6 +456,8 @@ class Workbench:
             command += DEBUG if debug else ""
             words = shlex.split(command)
             to = words[words.index("-o") + 1]
+            if to not in self._link:
+                continue  # a program of its own, such as chapter 09's first.cu
             self._sources.append(Source(path, command, to, frozenset(included_by(path))))
         words = shlex.split(self._sources[0].command)
         programs = filter(shutil.which, words[:3])  # the compiler, and what runs it

@@ -23,12 +23,14 @@ namespace {
 
 constexpr int kHighestPriority = -5;
 
+/// Only for a thread that has its turn.
 std::set<cudaStream_t>& streams() {
   static auto* all = new std::set<cudaStream_t>;
   return *all;
 }
 
 cudaStream_t create_stream(unsigned flags, int priority) {
+  const OneHostThread turn;
   auto* const stream = new CUstream_st{flags, priority};
   streams().insert(stream);
   Streams::instance().create(stream, (flags & cudaStreamNonBlocking) == 0);
@@ -45,6 +47,7 @@ cudaStream_t resolve(cudaStream_t stream) {
 }
 
 bool is_stream(cudaStream_t stream) {
+  const OneHostThread turn;
   return stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread ||
          streams().count(stream) != 0;
 }
@@ -89,6 +92,7 @@ cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID attribu
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const gpusim::OneHostThread turn;
   if (gpusim::api::streams().erase(stream) == 0) return result(cudaErrorInvalidResourceHandle);
   Streams::instance().destroy(stream);
   delete stream;
