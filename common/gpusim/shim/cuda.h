@@ -140,7 +140,7 @@ inline CUresult cuGetErrorName(CUresult error, const char** text) {
   return CUDA_SUCCESS;
 }
 
-// ---- contexts and memory: there is one context, which always exists, and it is the runtime's ----------------
+// ---- contexts and memory: there is one context, which always exists: the runtime's -----------------------
 
 struct CUctx_st;
 using CUcontext = CUctx_st*;

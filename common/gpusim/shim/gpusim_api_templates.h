@@ -230,7 +230,7 @@ cudaError_t cudaOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, v
   return cudaOccupancyMaxPotentialBlockSize(grid, block, kernel, dynamic_bytes, limit);
 }
 
-// ---- what is there so that programs compile -----------------------------------------------------------------
+// ---- what is there so that programs compile ---------------------------------------------------------------
 
 /// Between processes, nothing is shared.
 struct cudaIpcMemHandle_t {
