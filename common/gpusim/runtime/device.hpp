@@ -70,9 +70,9 @@ std::uint32_t window_address(const void* pointer);
 /// A pointer for such an address, and also for one that is in no variable.
 void* pointer_of_window(std::uint32_t address);
 
-/// Replaces *address by op(*address, operand) atomically. @return the previous value
 /// An atomic operation of the system's scope: the host may use the word at the same time.
 void note_system_scope(const void* address);
+/// Replaces *address by op(*address, operand) atomically. @return the previous value
 std::uint16_t atomic_update(std::uint16_t* address, std::uint16_t operand,
                             std::uint16_t (*op)(std::uint16_t old, std::uint16_t operand));
 std::uint32_t atomic_update(std::uint32_t* address, std::uint32_t operand,
