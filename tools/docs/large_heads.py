@@ -240,7 +240,7 @@ def signals() -> str:
     for number, (what, awaited) in enumerate(STEPS_OF_TILE):
         y = 24 + number * (high + gap)
         for block, x in enumerate((left, right)):
-            svg.box(x, y, wide, high, WARPS[block], 0.75)
+            svg.box(x, y, wide, high, WARPS[block])
             svg.text(x + wide / 2, y + 17, what, 11, "middle", colour=ON_COLOUR)
         if awaited:
             svg.text(left - 8, y + 17, f"waits at {awaited}", 11, "end")
