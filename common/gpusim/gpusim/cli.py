@@ -73,14 +73,14 @@ def main(
     words: list[str],
     *,
     command: str = "gpusim run",
-    tools: Path | None = None,
+    tools: Callable[[], Path | None] = lambda: None,
     cache: Path | None = None,
     watch: Watch | None = None,
 ) -> int:
     """Runs the command.
 
     @param words  after the command's name
-    @param tools  toolchain.json
+    @param tools  gives the path of toolchain.json; called once the words and the sources are right
     @param cache  for what is built; default: a folder that is removed at the end
     @param watch  makes a page of a recording
     """
@@ -97,7 +97,7 @@ def main(
             raise SimError(f"--json {request.json}: there is no such folder")
         compiling.check_sources(request.sources)
         with tempfile.TemporaryDirectory(prefix="gpusim-") if cache is None else _kept(cache) as folder:
-            return run_program(request, toolchain.load(tools), Path(folder), watch)
+            return run_program(request, toolchain.load(tools()), Path(folder), watch)
     except SimError as error:
         name = command.split()[0].removeprefix("./")
         print(error if error.is_of_compiler else f"{name}: {error}", file=sys.stderr)

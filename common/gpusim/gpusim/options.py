@@ -142,14 +142,9 @@ class Request:
 OWN_WITH_VALUE = ("--device", "--json", "--timeout", "--kernel", "--block")
 
 
-def wants_help(words: list[str]) -> bool:
-    """Whether a word before the program's arguments requests the text above."""
-    return bool({"-h", "--help"} & set(words[: [*words, "--"].index("--")]))
-
-
 def parse(words: list[str]) -> Request:
     """SimError if the words make no sense."""
-    if wants_help(words):
+    if {"-h", "--help"} & set(words[: [*words, "--"].index("--")]):
         return Request(help=True)
     request = Request()
     rest = list(words)

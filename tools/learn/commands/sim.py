@@ -34,12 +34,13 @@ def build_simulator(console: Console) -> None:
 
 
 def main(console: Console, args: argparse.Namespace) -> int:
-    """Builds the simulator, and leaves the rest to its own command line."""
+    """Leaves all to the simulator's own command line, which builds the simulator when it is needed."""
     sys.path.insert(0, str(project.ROOT / "common" / "gpusim"))
-    from gpusim import cli, options
+    from gpusim import cli
 
-    if args.words and not options.wants_help(args.words):
+    def tools() -> Path:
         build_simulator(console)
+        return TOOLCHAIN
 
     def write_page(record: str, source: Path) -> None:
         path = watch.FOLDER / f"{source.stem}.html"
@@ -50,4 +51,4 @@ def main(console: Console, args: argparse.Namespace) -> int:
         console.say(f"page:  {project.shown(path)}", "bold")
         watch.open_in_browser(console, path)
 
-    return cli.main(args.words, command="./learn sim", tools=TOOLCHAIN, cache=FOLDER, watch=write_page)
+    return cli.main(args.words, command="./learn sim", tools=tools, cache=FOLDER, watch=write_page)
