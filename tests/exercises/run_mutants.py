@@ -245,7 +245,8 @@ def run(build: Path, chapter: project.Chapter) -> int:
         how = problem or (f"caught by {case.caught_by}" if case.caught_by else "caught")
         print(f"{chapter.number} exercise {case.exercise}, {case.name}: {how}")
         problems += [problem] if problem else []
-    print(*problems[: len(problems) - (len(cases) - named)], sep="\n", end="")
+    for problem in problems[: len(problems) - (len(cases) - named)]:
+        print(problem)
     mutants = sum(bool(case.caught_by) for case in cases)
     print(
         f"{chapter.name}: {named} of {len(cases)} wrong answers lead to the exercise that they were planted "

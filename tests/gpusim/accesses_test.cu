@@ -242,8 +242,12 @@ __global__ void either_or_by_name(const float4* x, float4* y) {
 TEST(Accesses, KnownDifferences) {
   GPUSIM_NEEDS_EXACT_ACCESSES();
   EXPECT_EQ(accesses_of(braces), (Accesses{"write 4 x+0", "write 4 x+4", "write 4 x+8", "write 4 x+12"}));
+#if __GNUC__ < 13
   EXPECT_EQ(accesses_of(either_or),
             (Accesses{"write 16 y+0 lanes 0-15", "read 16 x+0 lanes 0-15", "write 16 y+256 lanes 16-31"}));
+#else  // as nvcc does
+  EXPECT_EQ(accesses_of(either_or), (Accesses{"read 16 x+0 lanes 0-15", "write 16 y+0"}));
+#endif
   EXPECT_EQ(accesses_of(either_or_by_name), (Accesses{"read 16 x+0 lanes 0-15", "write 16 y+0"}));
 }
 
