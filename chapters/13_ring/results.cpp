@@ -38,6 +38,7 @@ std::vector<std::int64_t*> numbers_of(Counters& c) {
           &c.votes_beside_products,
           &c.accesses_beside_products,
           &c.arrivals_beside_products,
+          &c.steps_before_arrivals,
           &c.kernels_beside_transfers,
           &c.over_waited};
 }

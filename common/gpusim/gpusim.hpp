@@ -58,6 +58,9 @@ struct OpCounters {
   /// instruction.
   std::int64_t accesses_beside_products = 0;
   std::int64_t arrivals_beside_products = 0;  ///< of the mbarrier_arrivals, those of such warps
+  /// For each arrival at an mbarrier of a warp that has waited for products: the votes, and the waits at
+  /// mbarriers and named barriers, that it has executed since its last wait for products.
+  std::int64_t steps_before_arrivals = 0;
   /// Kernels that may run during a transfer to or from another device: one that was enqueued before them, and
   /// for which their stream does not wait.
   std::int64_t kernels_beside_transfers = 0;

@@ -80,6 +80,7 @@ Observation take_observation() {
                     .votes_beside_products = report.ops.votes_beside_products,
                     .accesses_beside_products = report.ops.accesses_beside_products,
                     .arrivals_beside_products = report.ops.arrivals_beside_products,
+                    .steps_before_arrivals = report.ops.steps_before_arrivals,
                     .kernels_beside_transfers = report.ops.kernels_beside_transfers,
                     .over_waited = report.ops.over_waited,
                     .early_waits = report.early_waits,

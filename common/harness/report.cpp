@@ -392,6 +392,7 @@ Json to_json(const VariantResult& result) {
                    {"votes_beside_products", counted.votes_beside_products},
                    {"accesses_beside_products", counted.accesses_beside_products},
                    {"arrivals_beside_products", counted.arrivals_beside_products},
+                   {"steps_before_arrivals", counted.steps_before_arrivals},
                    {"kernels_beside_transfers", counted.kernels_beside_transfers},
                    {"over_waited", counted.over_waited}};
     if (!counted.early_waits.empty()) json["early_waits"] = counted.early_waits;

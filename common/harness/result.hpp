@@ -46,6 +46,7 @@ struct Counters {
   std::int64_t votes_beside_products = 0;     ///< of the votes, those of warps with a wgmma in flight
   std::int64_t accesses_beside_products = 0;  ///< loads, stores and atomic operations of such warps
   std::int64_t arrivals_beside_products = 0;  ///< of the mbarrier_arrivals, those of such warps
+  std::int64_t steps_before_arrivals = 0;     ///< of warps, from their last wait for products to each arrival
   std::int64_t kernels_beside_transfers = 0;  ///< kernels that may run during a transfer enqueued before them
   /// Groups of asynchronous copies, once per warp, that a wait has covered although a later one, before their
   /// first use, would have been enough.

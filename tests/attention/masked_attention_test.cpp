@@ -391,6 +391,11 @@ TEST(MaskedEnds, AreAProblemOfTheirOwn) {
         for (std::int64_t head = 0; head < shape.heads; ++head) of_heads.push_back(float(head) - 1);
         shape.sinks = sinks(of_heads);
       }
+      if (shape.alibi_slopes) {
+        std::vector<float> slopes;
+        for (std::int64_t head = 0; head < shape.heads; ++head) slopes.push_back(float(head + 1) / 8);
+        shape.alibi_slopes = std::make_shared<const std::vector<float>>(slopes);
+      }
       shape.backward = repeat % 2 == 1;
       const Excerpt<MaskedShape> ends = MaskedAttention::ends(shape);
       EXPECT_EQ(ends.shape.kv_heads, 1);

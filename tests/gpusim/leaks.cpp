@@ -7,5 +7,5 @@ extern "C" const char*
 __lsan_default_suppressions();  // NOLINT(bugprone-reserved-identifier): the sanitizer's name
 
 const char* __lsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
-  return "leak:gpusim::BlockRunner::\nleak:gpusim::device::\n";
+  return "leak:gpusim::BlockRunner::\nleak:gpusim::device::\nleak:__assert_fail\n";
 }

@@ -59,6 +59,7 @@ int allocate_here() {
 }
 
 TEST(Names, OfTheVariablesOfTheHost) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();  // and names, which come from the lines of calls
   gpusim::take_report();
   float *d_x = nullptr, *d_y = nullptr;
   cudaMalloc(&d_x, 128);
@@ -111,6 +112,7 @@ TEST(Names, OfTheVariablesOfTheHost) {
 }
 
 TEST(Names, InReports) {
+  GPUSIM_NEEDS_EXACT_ACCESSES();
   float* d_out = nullptr;
   cudaMalloc(&d_out, 32 * sizeof(float));
   EXPECT_TRUE(says(run({1, 33}, store, d_out), "address is 0 bytes after the end of \"d_out\" (128 bytes)"));

@@ -75,6 +75,32 @@ TEST(WgmmaWaits, ArrivalsBesideProductsAreCounted) {
   }
 }
 
+/// A stage is released after this many votes.
+__global__ void release_late(float* out, int steps) {
+  __shared__ std::uint64_t empty;
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&empty, 128);
+    ptx::fence_mbarrier_init();
+  }
+  fill();
+  out[threadIdx.x] = float(__any_sync(~0u, threadIdx.x == 0));  // before the product: no step
+  float d[8];
+  ptx::wgmma_fence();
+  multiply(d);
+  ptx::wgmma_wait<0>(d);
+  for (int i = 0; i < steps; ++i) out[threadIdx.x] = float(__any_sync(~0u, d[i] > 0));
+  ptx::mbarrier_arrive(&empty);
+  ptx::barrier_sync(1, 128);  // after the arrival: no step
+}
+
+TEST(WgmmaWaits, StepsBeforeArrivalsAreCounted) {
+  for (const int steps : {0, 1, 3}) {
+    const gpusim::Report report = report_of(release_late, steps);
+    EXPECT_TRUE(is_clean(report));
+    EXPECT_EQ(report.ops.steps_before_arrivals, 4 * steps);
+  }
+}
+
 // ---- waits that come too early ----------------------------------------------------------------------------
 
 enum class Wait { kRight, kStrict, kStrictAndUsed, kStrictBeforeProduct, kOneByOne };

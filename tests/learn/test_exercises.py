@@ -232,8 +232,8 @@ class SheetTest(InAChapter):
         keys = (
             "inputs, files, try, limit_tiles, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, "
             "limit_barriers, limit_shuffles, limit_votes, "
-            "limit_over_waited, limit_wavefronts, limit_late_arrivals, limit_shared_bytes, "
-            "least_named_barriers, least_votes_beside_products, "
+            "limit_over_waited, limit_wavefronts, limit_late_arrivals, limit_steps_before_arrivals, "
+            "limit_shared_bytes, least_named_barriers, least_votes_beside_products, "
             "least_accesses_beside_products, least_arrivals_beside_products, least_kernels_beside_transfers, "
             "least_shared_room, exercise, open, bug, predict"
         )
@@ -2187,6 +2187,11 @@ class DiagnosisTest(unittest.TestCase):
         finding = diagnosis.explain([late], ["late_arrivals"], [solution])
         self.assertEqual(finding.kind, "late_arrivals")
         self.assertIn("releases more while a product is in flight", finding.headline)
+        self.assertIn(": 12, the chapter's kernel 8 (once for each warp)", finding.details[0])
+        late, solution = (attempt(ops={"steps_before_arrivals": n}) for n in (12, 8))
+        self.assertIsNone(diagnosis.explain([solution], ["steps_before_arrivals"], [late]))
+        finding = diagnosis.explain([late], ["steps_before_arrivals"], [solution])
+        self.assertIn("releases a stage later after its product than the chapter's kernel", finding.headline)
         self.assertIn(": 12, the chapter's kernel 8 (once for each warp)", finding.details[0])
 
     def test_shared_memory_of_another_size(self):

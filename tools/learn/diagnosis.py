@@ -863,6 +863,15 @@ BEYOND = {
             ),
         )
     },
+    "steps_before_arrivals": (
+        lambda attempt: _operations(attempt, "steps_before_arrivals"),
+        "is right, but releases a stage later after its product than the chapter's kernel",
+        partial(
+            _compared,
+            what="votes and waits of a warp from its wait for products to each arrival",
+            names=["steps_before_arrivals"],
+        ),
+    ),
     "shared_bytes": (
         _shared_kilobytes,
         "is right, but needs more shared memory than the chapter's kernel",

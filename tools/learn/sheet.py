@@ -33,6 +33,7 @@ LIMITS = (
     "over_waited",
     "wavefronts",
     "late_arrivals",
+    "steps_before_arrivals",
     "shared_bytes",
 )
 

@@ -371,6 +371,7 @@ class BlockRunner {
     std::uintptr_t volatile_read = 0;    ///< of global memory, the latest
     std::uint64_t volatile_read_at = 0;  ///< in this basic block and iteration
     std::vector<std::uintptr_t> locks;   ///< that it has taken since the last __syncthreads()
+    int steps = -1;                      ///< as steps_before_arrivals has it; -1: no wait for products yet
     int reads_outside = 0;               ///< that it has made: what it does with their values is not reported
     std::uint32_t fence_epoch = 0;       ///< in which it has executed its latest __threadfence()
     const void* fence_pc = nullptr;  ///< of its latest __threadfence(), as far as the log has been processed
@@ -387,10 +388,9 @@ class BlockRunner {
     LastWait last_wait;                       ///< of these
     LastWait repeated_wait;                   ///< the latest that repeats another one
     std::vector<std::uint32_t> proxy_fences;  ///< ticks: a store before the tick is fenced
-    /// An odd number of lines, so that those of many threads find room in a cache.
-    std::array<std::byte, 64> unused;
   };
 
+  // An odd number of lines, so that those of many threads find room in a cache.
   static_assert(sizeof(Thread) / 64 % 2 == 1);
 
   struct Warp {
@@ -492,6 +492,7 @@ class BlockRunner {
   void process_operations(const WarpAccess& access, int warp);
   bool process_operation(Operation& operation, int thread, const void* pc);
   void count_operation(Operation::Kind kind, std::int64_t lanes, int warp);
+  static void count_step(Thread& t) { t.steps += t.steps >= 0; }
   void passed_warp_barrier(int warp, std::uint32_t lanes, bool everyone);
   void passed_block_barrier();
   void pass_grid_barrier(std::uint32_t number);

@@ -28,6 +28,9 @@ void append(std::vector<Piece>& text, const char* separator, std::vector<Piece>&
 
 /// An operation that does not make its thread wait: it stands in the log, among the accesses of its thread.
 void BlockRunner::post(Operation&& operation, const void* pc) {
+  const bool arrives =
+      operation.kind == Operation::Kind::kArrive || operation.kind == Operation::Kind::kArriveInCluster;
+  if (arrives) operation.steps = std::max(current_->steps, 0);
   if (debugging_) {
     const bool trapped = trapped_;
     {
@@ -94,8 +97,9 @@ std::uint16_t BlockRunner::new_sequence(Sequence sequence) {
 }
 
 void BlockRunner::process_operations(const WarpAccess& access, int warp) {
-  count_operation(operations_[access.addresses[std::countr_zero(access.lanes)]].kind,
-                  std::popcount(access.lanes), warp);
+  const Operation& first = operations_[access.addresses[std::countr_zero(access.lanes)]];
+  count_operation(first.kind, std::popcount(access.lanes), warp);
+  tally.ops.steps_before_arrivals += first.steps;
   if (debugging_) return;  // post() has processed them
   if (!has_clocks_) start_clocks();
   const auto* const pc = reinterpret_cast<const void*>(access.key.pc());

@@ -335,6 +335,7 @@ void BlockRunner::settle_waits(int warp) {
       gone_on |= std::uint32_t(t.passed) << i % kWarpSize;
     } else if (t.state == State::kNamedBarrier && !t.arrived) {
       t.arrived = came = true;
+      count_step(t);
       if (!has_clocks_) start_clocks();
       named_barriers_[std::size_t(t.value)].waiting.push_back(i);
       released |= come_to(t.value, t.party, i, t.sync_pc);
@@ -364,6 +365,7 @@ void BlockRunner::settle_mbarrier(Thread& t) {
   t.arrived = true;
   if (!complete && !try_complete(*b)) return;
   t.passed = true;
+  count_step(t);
   fruitless_tries_ = 0;
   trace_event("go on", t.linear, t.sync_pc, *b);
   use_mbarrier(AccessKind::kAtomic, t.barrier, t.linear, t.sync_pc);

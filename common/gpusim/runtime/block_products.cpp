@@ -126,6 +126,7 @@ void BlockRunner::process_warpgroup_op(int warp) {
     case Kind::kWait: {
       const std::uint32_t covered = products.covered(op.count);
       finish_products(warp, covered, op.pc);
+      for (int lane = 0; lane < kWarpSize; ++lane) threads_[warp * kWarpSize + lane].steps = 0;
       if (covered != 0) trace_event("products are done", warp * kWarpSize, op.pc, covered - 1);
       if (covered == 0 || products.commits[covered - 1] == 0) break;
       const Completion last{products.sequence, products.commits[covered - 1] - 1};

@@ -284,6 +284,7 @@ void BlockRunner::resolve_warp(int warp) {
       case device::WarpOp::kShuffle: ++tally.ops.shuffles; break;
       case device::WarpOp::kVote:
         ++tally.ops.votes;
+        for (std::uint32_t m = needed; m != 0; m &= m - 1) count_step(lanes[std::countr_zero(m)]);
         if (!w.products.tiles.empty()) ++tally.ops.votes_beside_products;
         break;
       case device::WarpOp::kClusterArrive:

@@ -168,6 +168,7 @@ struct Operation {
   std::uintptr_t barrier = 0;  ///< address or number
   int value = 0;               ///< arrivals, bytes, groups or threads
   bool relaxed = false;        ///< an arrival that releases only what the thread has read
+  int steps = 0;               ///< an arrival: of the thread since its last wait for products
   std::vector<std::shared_ptr<BulkCopy>> copies = {};
 };
 

@@ -120,6 +120,7 @@ void Session::absorb(Tally& tally) {
   report_.ops.votes_beside_products += tally.ops.votes_beside_products;
   report_.ops.accesses_beside_products += tally.ops.accesses_beside_products;
   report_.ops.arrivals_beside_products += tally.ops.arrivals_beside_products;
+  report_.ops.steps_before_arrivals += tally.ops.steps_before_arrivals;
   report_.ops.over_waited += tally.ops.over_waited;
   for (const auto& [pc, count] : tally.blocks) blocks_[pc] += count;
   tally.blocks.clear();

@@ -22,7 +22,7 @@ static_assert(kTimeIsUp == SIGUSR2);
 constexpr double kForBlock = 10;
 
 std::mutex mutex;
-std::vector<Pulse*> pulses;
+std::vector<Pulse*>& pulses = *new std::vector<Pulse*>;  ///< never freed: threads use them until the end
 std::atomic<bool> is_running{false}, time_is_up{false};
 std::atomic<std::uint64_t> launches{0}, ended_blocks{0};
 std::mutex line_mutex;
