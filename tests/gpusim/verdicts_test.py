@@ -1,12 +1,14 @@
 """Programs in the styles of other people get the right verdict from the simulator.
 
 verdicts_test.py TOOLCHAIN [K/N] [NAME...]
+verdicts_test.py --write FOLDER
 
 TOOLCHAIN is the toolchain.json of a build; K/N the K-th of N parts; NAME chooses programs.
 
 The first line of a program in tests/sim_programs says what is right: `// verdict: clean`, or
 `// verdict: race or misuse at line 7 or 9`, where one of the words and one of the lines is enough. A file
-can be named: `at fill.cu line 5`.
+can be named: `at fill.cu line 5`. Programs that are another one with a mistake are in mistakes.toml; --write
+writes them to FOLDER.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +28,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "sim_programs"
+MISTAKES = tomllib.loads((PROGRAMS / "mistakes.toml").read_text(encoding="utf-8"))
 SOURCES = {".cu", ".cpp", ".c"}
 SECONDS = 120
 COMMAND = "import sys; from gpusim.cli import main; sys.exit(main(sys.argv[1:]))"  # gpusim run
@@ -68,10 +72,31 @@ def program_at(path: Path) -> Program:
     raise ValueError(f"{path} has no verdict in its first line")
 
 
-def programs() -> list[Program]:
-    return [
-        program_at(path) for path in sorted(PROGRAMS.iterdir()) if path.is_dir() or path.suffix in SOURCES
-    ]
+def end_of(part: str, text: str, name: str) -> int:
+    """Where a part of a text ends. ValueError if it is not there exactly once."""
+    if text.count(part) != 1:
+        raise ValueError(f"mistakes.toml, {name}: the program must have once: {part}")
+    return text.index(part) + len(part)
+
+
+def with_mistake(name: str, program: str, edits: list[dict[str, str]], verdict: str, at: list[str]) -> str:
+    """The right program after the edits, with the verdict in its first line: an entry of mistakes.toml."""
+    text = (PROGRAMS / f"{program}.cu").read_text(encoding="utf-8")
+    for edit in edits:
+        end = end_of(edit["from"], text, name)
+        text = text[: end - len(edit["from"])] + edit["to"] + text[end:]
+    lines = " or ".join(str(text.count("\n", 0, end_of(part, text, name)) + 1) for part in at)
+    clean = end_of("// verdict: clean\n", text, name)
+    return f"// verdict: {verdict} at line {lines}\n{text[clean:]}"
+
+
+def programs(folder: Path) -> list[Program]:
+    """All programs. Those of mistakes.toml are written to the folder."""
+    for name, entry in MISTAKES.items():
+        (folder / f"{name}.cu").write_text(with_mistake(name, **entry), encoding="utf-8")
+    paths = [p for p in PROGRAMS.iterdir() if p.is_dir() or p.suffix in SOURCES]
+    paths += [folder / f"{name}.cu" for name in MISTAKES]
+    return [program_at(path) for path in sorted(paths, key=lambda path: path.name)]
 
 
 @dataclass(frozen=True)
@@ -131,7 +156,8 @@ class Programs(unittest.TestCase):
     names: frozenset[str] = frozenset()
 
     def test_verdicts(self) -> None:
-        chosen = [p for p in programs() if not self.names or p.name in self.names]
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="gpusim-mistakes-"))
+        chosen = [p for p in programs(Path(folder)) if not self.names or p.name in self.names]
         first, step = self.part
         chosen = chosen[first - 1 :: step]
         self.assertTrue(chosen)
@@ -145,13 +171,26 @@ class Programs(unittest.TestCase):
 
 class Collection(unittest.TestCase):
     def test_enough_of_each_kind(self) -> None:
-        verdicts = [bool(p.words) for p in programs()]
+        with tempfile.TemporaryDirectory(prefix="gpusim-mistakes-") as folder:
+            found = programs(Path(folder))
+        verdicts = [bool(p.words) for p in found]
         self.assertGreaterEqual(verdicts.count(False), 40)
         self.assertGreaterEqual(verdicts.count(True), 24)
+        self.assertEqual(len({p.name for p in found}), len(found))
+
+    def test_a_mistake_that_does_not_fit_is_refused(self) -> None:
+        entry = MISTAKES["max_past_end"]
+        for change in {"at": ["no such text"]}, {"edits": [{"from": "float", "to": "half"}]}:
+            with self.assertRaisesRegex(ValueError, "x: the program must have once: (no such text|float)$"):
+                with_mistake("x", **entry | change)
 
 
 if __name__ == "__main__":
-    _, Programs.toolchain, *rest = sys.argv
+    if sys.argv[1] == "--write":
+        Path(sys.argv[2]).mkdir(parents=True, exist_ok=True)
+        programs(Path(sys.argv[2]))
+        sys.exit()
+    Programs.toolchain, rest = os.path.abspath(sys.argv[1]), sys.argv[2:]
     if rest and (shard := re.fullmatch(r"(\d+)/(\d+)", rest[0])):
         Programs.part = (int(shard[1]), int(shard[2]))
         rest = rest[1:]
