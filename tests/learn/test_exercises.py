@@ -1770,6 +1770,8 @@ class DiagnosisTest(unittest.TestCase):
             "of the inputs tried, only with --init outliers, or with --causal and more queries than keys",
             several,
         )
+        many = self.said(attempt("--a 1"), attempt("--a 1 --b --c --d", **bad))
+        self.assertNotIn("only with", many)  # three causes say nothing
         either = self.said(attempt("--a 1 --b 1"), attempt("--a 2 --b 2", **bad))
         self.assertNotIn("right up to", either)
 
@@ -2044,6 +2046,8 @@ class DiagnosisTest(unittest.TestCase):
                 narrower,
             ],
         )
+        more = said(reads(40, 640, 256), reads(10, 160, 512))  # other loads, beside those of the chapter
+        self.assertNotIn("narrower", "".join(more))
         traffic = {"write_requests": 4, "write_sectors": 64, "write_bytes": 128}
         stores = attempt(traffic={"counted": traffic})
         fewer = attempt(traffic={"counted": traffic | {"write_sectors": 16}})

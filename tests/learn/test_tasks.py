@@ -165,6 +165,7 @@ class OfPredictions(InAChapter):
             (3, False, "a number has 4 bytes"),
             (24, False, "too large by a factor of 2"),
             (8, False, "too small by a factor of 1.5"),
+            (12.5, False, "too large by 0.5"),
             (0, False, "it is not 0"),
         ):
             with mock.patch.object(predictions.trials, "run", return_value=tried):

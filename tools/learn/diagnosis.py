@@ -53,6 +53,7 @@ KINDS = (
     "late_arrivals",
     "shared_bytes",
     *LEAST,
+    "steps_before_arrivals",
 )
 
 MOST_SHARED_BYTES = 227 * 1024  # of a block on an H100
@@ -342,6 +343,7 @@ def pattern_in_words(tensor: str, check: dict) -> list[str]:
 
 MOST_SIZES = 8  # that are listed one by one
 WITHOUT_KEYS = "--causal and more queries than keys"  # some of which see no key
+MOST_CAUSES = 2  # more of them say nothing
 SAY_NOTHING = ("--seed", "--dropout-seed", "--variant")  # each input may have its own
 SIZES = (
     ranks.COUNT,
@@ -436,10 +438,13 @@ def only_where(failing: list[str], passing: list[str]) -> list[str]:
                 _list([str(size) for size in sorted(set(both))]) for both in (good_sizes, bad_sizes)
             )
             lists.append(f"right with {option} {good_list}, wrong with {bad_list}")
-    if is_new and (pairs := _pairs_of_options(bad, good)):
-        return [f"of the inputs tried, only with {', or with '.join(pairs)}"]
     if is_new:
-        return [f"of the inputs tried, only with {', or with '.join(words)}"]
+        causes = _pairs_of_options(bad, good) or words
+        return (
+            [f"of the inputs tried, only with {', or with '.join(causes)}"]
+            if len(causes) <= MOST_CAUSES
+            else []
+        )
     found = sizes or lists  # a list says less than a threshold or a factor
     return found if len(found) == 1 else []
 
@@ -719,9 +724,9 @@ def _more_sectors(attempt: Attempt, solution: Attempt) -> list[str]:
     if each / their_each >= mine / theirs:
         details.append("do neighbouring lanes access neighbouring elements?")
     else:
-        size = _global(attempt, "bytes")[way] / mine
-        their_size = _global(solution, "bytes")[way] / theirs
-        if size < SAME_SIZE * their_size:
+        moved, theirs_moved = (_global(each, "bytes")[way] for each in (attempt, solution))
+        size, their_size = moved / mine, theirs_moved / theirs
+        if size < SAME_SIZE * their_size and moved <= theirs_moved:
             details.append(
                 f"each of yours moves {size:.4g} bytes, each of the chapter's {their_size:.4g}: "
                 f"your {_plural(what)} are narrower, or fewer lanes take part in them"
@@ -948,7 +953,7 @@ def explain(
             if kind in kinds:
                 finding = _explain(tried[kinds.index(kind)], kind, tried)
                 return _with_question(finding, more)
-    beyond = (_beyond(limit, attempts, solution) for limit in limits)
+    beyond = (_beyond(limit, attempts, solution) for limit in sorted(limits, key=KINDS.index))
     return _with_question(next((found for found in beyond if found), None), more)
 
 

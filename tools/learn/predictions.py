@@ -30,6 +30,9 @@ OPERATORS = {
 }
 
 
+CLOSE = 0.05  # a difference up to this says more than a factor
+
+
 @dataclass(frozen=True)
 class Number:
     """A number to predict, and what those forget who come to another one."""
@@ -122,7 +125,10 @@ class Outcome:
         if not self.predicted:
             return "it is not 0"
         ratio = self.counted / self.predicted
-        return f"{'too small' if ratio > 1 else 'too large'} by a factor of {max(ratio, 1 / ratio):.3g}"
+        small_or_large = "too small" if ratio > 1 else "too large"
+        if abs(self.counted - self.predicted) < CLOSE * self.counted:
+            return f"{small_or_large} by {abs(self.counted - self.predicted):,.6g}"
+        return f"{small_or_large} by a factor of {max(ratio, 1 / ratio):.3g}"
 
 
 def value(text: str) -> float:
