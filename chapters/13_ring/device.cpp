@@ -42,6 +42,12 @@ void Device::meet() const {
   FA_NCCL_CHECK(ncclAllGather(mine, all, kMeetingBytes, ncclUint8, plain_, kernels_));
 }
 
+void Device::end_transfers(ncclComm_t comm) {
+  const Device& device = instance();
+  void* const none = device.meeting_.get();
+  FA_NCCL_CHECK(ncclAllGather(none, none, 0, ncclUint8, comm, device.kernels_));
+}
+
 void Device::wait() const {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();

@@ -29,6 +29,10 @@ class Device {
   /// Waits for the kernels' stream, and ends all ranks if a transfer fails or nothing moves.
   void wait() const;
 
+  /// This rank has enqueued its last transfer. The simulator then waits for all ranks, and finds one that
+  /// waits for a transfer that nobody makes. A GPU has nothing to gather here.
+  static void end_transfers(ncclComm_t comm);
+
   cudaStream_t kernels() const { return kernels_; }
 
  private:

@@ -118,7 +118,8 @@ class RingRun final : public ChapterRun {
     Ranks& ranks = Ranks::instance();
     const Changes left = options_.left_of(method.changes);
     const Share share = share_of(given_.shape, ranks.count(), ranks.rank(), method.zigzag);
-    const Job job(problem_, share, method, left, device_->streams(method, options_.head_start_us()));
+    const Streams streams = device_->streams(method, options_.head_start_us());
+    const Job job(problem_, share, method, left, streams);
     tensors_.upload(job);
     std::vector<std::int64_t> sent;
     backend::take_observation();
@@ -131,13 +132,14 @@ class RingRun final : public ChapterRun {
       if (const auto bytes = backend::take_sent_bytes()) sent.push_back(*bytes);
     });
     device_->wait();
+    backend::Observation seen = backend::take_observation();
+    Device::end_transfers(streams.comm);
     ranks.barrier();
     const auto after = nvlink_sent_bytes();
 
     VariantResult mine{.name = method.name, .workspace_bytes = job.buffers().workspace_bytes()};
     for (const Plan& plan : job.plans())
       mine.predicted = sum(mine.predicted, traffic_of(plan, given_.shape, *engine_, share.R()));
-    backend::Observation seen = backend::take_observation();
     mine.counted = std::move(seen.counters);
     mine.defects = std::move(seen.defects);
     if (ranks.count() > 1) mine.links.push_back(links_of(job, sent));

@@ -441,8 +441,9 @@ def make_open(tree: Tree, folder: Path, arguments: str) -> Made:
     return Made("\n\n".join(parts))
 
 
-SOLUTIONS_GIVE_BUGS_AWAY = (
-    "Find the bugs before you open a solution or the chapter's kernels: both show the right lines."
+BUGS_GIVE_SOLUTIONS_AWAY = (
+    "Solve the exercises first: the file of a bug has the right lines of all exercises. Find the bugs before you "
+    "open the chapter's kernels, which show the right line."
 )
 
 
@@ -458,7 +459,7 @@ def make_tasks(tree: Tree, folder: Path, arguments: str) -> Made:
     predictions = predictions if arguments in ("all", "predict") else []
     if not (bugs or predictions):
         raise BlockError(f"{chapter.where} has none: must be all, bug or predict")
-    parts = [SOLUTIONS_GIVE_BUGS_AWAY] * bool(bugs)
+    parts = [BUGS_GIVE_SOLUTIONS_AWAY] * bool(bugs)
     for task, text in [
         *((prediction, prediction.question) for prediction in predictions),
         *((bug, bug.task) for bug in bugs),

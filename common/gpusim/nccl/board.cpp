@@ -80,7 +80,7 @@ std::string Board::describe(int rank, int peer) const {
     switch (half.verb) {
       case Verb::kSend: return self + " sends " + bytes + " to " + other;
       case Verb::kReceive: return self + " receives " + bytes + " from " + other;
-      case Verb::kGather: return self + " gathers with " + other;
+      case Verb::kGather: return self + (half.bytes == 0 ? " waits for " : " gathers with ") + other;
     }
   }
   return "";
