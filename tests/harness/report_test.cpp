@@ -293,7 +293,8 @@ TEST(Json, HasEverythingThatTheSimulatorKnows) {
         "bulk_load_bytes": 4096,
         "mbarrier_waits": 7, "mbarrier_arrivals": 8, "named_barriers": 9, "votes_beside_products": 1,
         "accesses_beside_products": 11,
-        "arrivals_beside_products": 6, "steps_before_arrivals": 13, "kernels_beside_transfers": 12, "over_waited": 0},
+        "arrivals_beside_products": 6, "steps_before_arrivals": 13,
+        "kernels_beside_transfers": 12, "over_waited": 0},
       "defects": [{"kind": "race", "message": "Race reported", "count": 1024}]
     }]})"));
 }

@@ -442,8 +442,8 @@ def make_open(tree: Tree, folder: Path, arguments: str) -> Made:
 
 
 BUGS_GIVE_SOLUTIONS_AWAY = (
-    "Solve the exercises first: the file of a bug has the right lines of all exercises. Find the bugs before you "
-    "open the chapter's kernels, which show the right line."
+    "Solve the exercises first: the file of a bug has the right lines of all exercises. Find the bugs before "
+    "you open the chapter's kernels, which show the right line."
 )
 
 
