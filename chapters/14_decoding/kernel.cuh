@@ -11,7 +11,7 @@
 ///
 ///   block   Tile::kThreads: kWorkers workers, each of which takes every kWorkers-th tile of its block
 ///   shared  sizeof(SharedTiles<Tile>): a ring of kStages tiles of K and V for each worker; O of each worker
-///   HBM     reads Q once per block and head; K and V once for each kRows rows of Q, in boxes of box_keys
+///   HBM     each worker reads Q of its unit; K and V once for each kRows rows of Q, in boxes of box_keys
 ///           tokens, of which the last may go beyond the sequence; writes O and LSE
 ///
 /// and what they add is written at each. plan.cuh says which block has which keys.
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         store_part<Tile>(workspace, slot, row, col, piece);
       });
       const Parts parts = Parts::of(share.division, share.first + done - place.tile, tiles);
-      // EXERCISE 5: Set all_stored, the same in all threads: whether every other one of `parts` was stored before this block's. Afterwards, their counter workspace.counters[parts.first_block] is 0 again.
+      // EXERCISE 5: Set all_stored, the same in all threads: whether all of `parts` but this block's were stored before it. Afterwards, their counter workspace.counters[parts.first_block] is 0 again.
       __syncthreads();  // the part is stored
       const std::uint32_t last = parts.count - 1;
       if (threadIdx.x == 0) s.arrived = ptx::atom_inc_acq_rel(workspace.counters + parts.first_block, last);

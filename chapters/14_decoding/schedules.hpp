@@ -12,7 +12,7 @@ namespace fa::ch14 {
 /// each head, all blocks run at the same time, and one takes as long as it has granules.
 ///
 /// @param of    the granules; `blocks` is not used
-/// @param plan  what a block of `balanced` needs to find its share, as a number of granules
+/// @param plan  what a block of `balanced` needs to find its share, as the granules that take as long
 inline bool equal_shares_are_faster(const Granules& of, int splits, int plan) {
   // EXERCISE 8: Which of the two schedules ends first? Compare their longest blocks; if both end together, equal shares are not faster.
   int longest = 0, all = 0;  // granules of a head, of all heads
