@@ -191,6 +191,8 @@ def problem_of_prediction(bench: trials.Workbench, prediction: predictions.Predi
     ):
         if outcome.counted <= 0:
             return f"{number.words}: the kernel has none"
+        if number.terms and sum(size for _, size in number.terms) != outcome.counted:
+            return f"{number.words}: the terms do not add up to {outcome.counted}"
         for text, _ in number.forgotten:
             if predictions.value(text) == outcome.counted:
                 return f"{number.words}: {text} is right"

@@ -21,6 +21,7 @@ from tools.learn import (
     cli,
     console,
     diagnosis,
+    examples,
     exercises,
     machine,
     maps,
@@ -1022,6 +1023,35 @@ class SeveralFilesTest(InAChapter):
             says.reset_mock()
             self.judged(set())  # a blank is not wrong: it is blank
         says.assert_not_called()
+
+    def test_an_example_is_the_first_detail_unless_there_is_a_defect(self):
+        told = "f(1): the result is 2, should be 3"
+        copy = self.exercise.copy_with({1: ("  return 1;",)})
+        race = {"kind": "race", "message": "no barrier", "count": 1}
+        with mock.patch.object(examples, "remark", return_value=told):
+            for result, place in ((wrong(ALL_ROWS, ALL_COLS), 0), ({"defects": [race]}, -1)):
+                tried = mock.Mock(return_value=[attempt(**result)])
+                bench = mock.Mock(try_files=tried, solution=mock.Mock(return_value=[]))
+                verdict = checking.judge(bench, self.exercise, copy)
+                self.assertEqual(verdict.finding.details[place], told)
+                self.assertGreater(len(verdict.finding.details), 1)
+
+    def test_an_answer_that_only_an_example_shows_to_be_wrong(self):
+        copy = self.exercise.copy_with({1: ("  return 1;",)})
+        with mock.patch.object(examples, "remark", return_value="f(1): the result is 2, should be 3"):
+            verdict = checking.judge(self.fails_on(""), self.exercise, copy)
+            state, finding = checking.explain_in_full(self.fails_on(""), self.exercise, copy, 1)
+        self.assertEqual((state, finding.kind), (checking.WRONG, "examples"))
+        self.assertEqual((verdict.exercise, verdict.kind), (1, "examples"))
+        self.assertIsNone(check.watch_command(self.exercise, verdict))
+        self.run_command(start, "01")
+        out = io.StringIO()
+        check.show_finding(console.Console(out), self.exercise, verdict)
+        self.assertEqual(
+            out.getvalue(),
+            "exercise 1: is right on all inputs tried, but not in this example\n"
+            "   f(1): the result is 2, should be 3\n",
+        )
 
     def test_a_finding_quotes_the_file_that_it_names(self):
         self.run_command(start, "01")
@@ -2121,6 +2151,16 @@ class DiagnosisTest(unittest.TestCase):
         finding = explain([kinds("pfe", "fpe", "eep", read=128, of="documents")])
         self.assertEqual(finding.kind, "traffic")
         self.assertNotIn("empty", "\n".join(finding.details))
+
+    def test_a_tile_of_several_sequences_or_heads_is_named_with_them(self):
+        tiles = {"queries": 128, "keys": 64, "kinds": ["p"] * 4}
+        for heads, batch, whose in ((1, 2, "sequence"), (2, 1, "head")):
+            tried = attempt(traffic={"predicted": {"tiles": tiles}})
+            tried = dataclasses.replace(tried, tensors={"q": {"shape": [batch, heads, 200, 64]}})
+            self.assertEqual(
+                diagnosis._names_of(tried, [(1, 0), (2, 3)]),
+                f"tiles (1, 0) of {whose} 0 and (0, 3) of {whose} 1",
+            )
 
     def test_a_solution_that_was_stopped_sets_no_limit(self):
         traffic = {"write_requests": 4, "write_sectors": 64, "write_bytes": 128}

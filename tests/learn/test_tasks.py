@@ -172,6 +172,25 @@ class OfPredictions(InAChapter):
                 (outcome,) = self.prediction.compare(self.root, [number])
             self.assertEqual((outcome.is_right, outcome.remark), (right, words))
 
+    def test_terms_that_are_missing_or_counted_twice(self):
+        terms = (("Q", 100), ("O", 100), ("K", 3000), ("LSE", 7))
+        number = predictions.Number("bytes", "HBM bytes", "", (), terms)
+        for predicted, words in (
+            (3200, "without LSE"),
+            (6207, "with K counted twice"),
+            (3107, "without Q or O"),
+            (3007, "without Q and O"),
+            (3114, "without Q or O and with LSE counted twice"),
+            (1700, "with half of K and without LSE"),
+        ):
+            outcome = predictions.Outcome(number, predicted, 3207)
+            self.assertEqual(outcome.remark, f"this is the number {words}", predicted)
+        for predicted in (3210, 1234, 1):  # no way, or more than one, or more mistakes
+            self.assertIn(
+                "too small" if predicted < 3207 else "too large",
+                predictions.Outcome(number, predicted, 3207).remark,
+            )
+
     def test_names(self):
         self.assertEqual(tasks.named("predict12"), tasks.Named("predict", 12))
         for word in ("bug", "3", "bugs1", "predict-1"):

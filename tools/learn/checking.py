@@ -15,12 +15,13 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from . import diagnosis, machine, maps, phases, project, regions, setup, trials
+from . import diagnosis, examples, machine, maps, phases, project, regions, setup, trials
 from .console import Console, LearnError
 from .exercises import Exercise
 
 RIGHT, WRONG, UNKNOWN = "right", "wrong", "not tried"
 BLANK, GIVEN = UNTOUCHED = regions.BLANK, regions.GIVEN
+EXAMPLES_DIFFER = "is right on all inputs tried, but not in this example"
 SO_FAR = "right so far"  # another answer is wrong, and the rest of the tests has been left out
 
 
@@ -385,7 +386,7 @@ def judge(
     for stage in stages:
         if not stage.quick and (outside := explain_outside(bench, exercise, copy, stage)):
             return outside
-        alone = partial(explain_alone, bench, exercise, copy, stage=stage)
+        alone = partial(explain_alone, bench, exercise, copy, stage=stage, is_last=stage == stages[-1])
         passed = RIGHT if stage == STAGES[-1] else SO_FAR
         with ThreadPoolExecutor(machine.cores()) as pool:
             outcomes = zip(answered, pool.map(alone, answered), strict=True)
@@ -429,10 +430,17 @@ def explain_outside(
 
 
 def explain_alone(
-    bench: trials.Workbench, exercise: Exercise, copy: dict[str, str], number: int, stage: Stage
+    bench: trials.Workbench,
+    exercise: Exercise,
+    copy: dict[str, str],
+    number: int,
+    stage: Stage,
+    is_last: bool = False,
 ) -> tuple[str, diagnosis.Finding | None]:
     """Whether one answer is RIGHT or WRONG, and how; UNKNOWN if it needs something that another exercise
     defines.
+
+    @param is_last  of the stages: an answer that passes must have the chapter's values in all examples
     """
     try:
         quick = number if stage.quick else None
@@ -443,6 +451,10 @@ def explain_alone(
     solution = bench.solution(tuple(exercise.inputs)) if limits else []
     more = exercise.more_of(number)
     finding = diagnosis.explain(attempts, limits, solution, more)
+    if (finding or is_last) and (remark := examples.remark(exercise, copy, number)):
+        finding = finding or diagnosis.Finding("examples", "", "", EXAMPLES_DIFFER)
+        comes_first = finding.kind not in diagnosis.DEFECTS  # which have a cause of their own
+        finding.details.insert(0 if comes_first else len(finding.details), remark)
     return WRONG if finding else RIGHT, finding
 
 
@@ -452,7 +464,7 @@ def explain_in_full(
     """The same in all stages, up to the first that the answer fails."""
     state, finding = UNKNOWN, None
     for stage in STAGES:
-        state, finding = explain_alone(bench, exercise, copy, number, stage)
+        state, finding = explain_alone(bench, exercise, copy, number, stage, stage == STAGES[-1])
         if state != RIGHT:
             break
     return state, finding

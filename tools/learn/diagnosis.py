@@ -54,6 +54,7 @@ KINDS = (
     "shared_bytes",
     *LEAST,
     "steps_before_arrivals",
+    "examples",
 )
 
 MOST_SHARED_BYTES = 227 * 1024  # of a block on an H100
@@ -549,9 +550,17 @@ def _work_of_tiles(attempt: Attempt) -> int:
     return sum(work[letter] for row in kinds for letter in row)
 
 
-def _names_of(places: list[tuple[int, int]]) -> str:
-    """ "tiles (0, 2) and (1, 2)": rows of queries, and columns of keys."""
-    names = [f"({row}, {column})" for row, column in places[:MOST_TILES]]
+def _names_of(attempt: Attempt, places: list[tuple[int, int]]) -> str:
+    """ "tiles (0, 2) and (1, 2)": rows of queries, and columns of keys. Sequences, or heads, whose masks
+    differ have rows of their own."""
+    tiles, shape = _tiles(attempt), (attempt.tensors or {}).get("q", {}).get("shape")
+    rows = len(tiles["kinds"])
+    own = -(-shape[2] // tiles["queries"]) if shape else rows
+    whose = "sequence" if shape and shape[0] * own == rows else "head"
+    names = [
+        f"({row % own}, {column})" + (f" of {whose} {row // own}" if own < rows else "")
+        for row, column in places[:MOST_TILES]
+    ]
     if more := len(places) - len(names):
         names.append(f"{more} more")
     return f"tile{'s' if len(places) > 1 else ''} {_list(names)}"
@@ -571,8 +580,8 @@ def _empty_tiles(attempt: Attempt) -> list[str]:
     are = "are" if len(at) > 1 else "is"
     return [
         (
-            f"{_names_of(at)} {_size_of(tiles)} {are} empty: does the kernel visit what is empty, or a tile "
-            f"twice?"
+            f"{_names_of(attempt, at)} {_size_of(tiles)} {are} empty: does the kernel visit what is empty, "
+            f"or a tile twice?"
         )
     ]
 
@@ -593,7 +602,7 @@ def _more_tiles(attempt: Attempt, solution: Attempt) -> list[str]:
         ]
         if at:
             are, it = ("are", "them") if len(at) > 1 else ("is", "it")
-            details.append(f"{_names_of(at)} {_size_of(tiles)} {are} {means} {it}")
+            details.append(f"{_names_of(attempt, at)} {_size_of(tiles)} {are} {means} {it}")
     return details
 
 

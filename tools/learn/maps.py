@@ -10,7 +10,7 @@ import json
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -306,6 +306,31 @@ def _write(folder: Path, exercise: Exercise, copy: Mapping[str, str]) -> None:
             path.write_text("\n".join(lines), encoding="utf-8")
 
 
+def output_of(folder: Path, source: Path, includes: Iterable[Path], options: Iterable[str] = ()) -> bytes:
+    """What a small program prints, compiled for the CPU, without the simulator. @param folder  for its files
+
+    CompileError if it does not compile, Stopped if it does not end well
+    """
+    program = folder / "program"
+    paths = (*includes, project.ROOT / "chapters", project.ROOT / "common")
+    words = [
+        *shlex.split(machine.compiler_command()),
+        *("-std=c++20", "-O0", "-w", "-x", "c++", str(source), *options),
+        *(f"-I{path}" for path in paths),
+        f"-isystem{project.ROOT / 'common' / 'gpusim' / 'shim'}",
+        *("-o", str(program)),
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CompileError(done.stderr or done.stdout)
+    status = run_contained(folder, program, [], TIME_LIMIT)
+    if status is None:
+        raise Stopped("they did not end, and were stopped")
+    if status != 0:
+        raise Stopped(f"they stopped the program: {diagnosis.reason_of(how_it_ended(status))}")
+    return (folder / "output").read_bytes()
+
+
 def printed(exercise: Exercise, copy: Mapping[str, str]) -> Printed:
     """What the maps in a learner's copy return, next to the chapter's. It is compiled for the CPU, without
     the simulator.
@@ -315,32 +340,17 @@ def printed(exercise: Exercise, copy: Mapping[str, str]) -> Printed:
     """
     chapter, root = exercise.chapter, project.ROOT
     with tempfile.TemporaryDirectory(prefix="learn-maps-") as name:
-        folder, program = Path(name), Path(name) / "maps"
+        folder = Path(name)
         _write(folder, exercise, copy)
         # In the order of cmake/Chapters.cmake: the learner's files come first.
         files = folder / chapter.name
-        includes = (folder, files, exercise.folder)
-        includes += (chapter.path, root / "chapters", root / "common")
-        words = [
-            *shlex.split(machine.compiler_command()),
-            *("-std=c++20", "-O0", "-w", "-x", "c++"),
-            str(root / PROGRAMS[chapter.number]),
-            *(f"-I{path}" for path in includes),
-            f"-isystem{root / 'common' / 'gpusim' / 'shim'}",
-            *("-o", str(program)),
-        ]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            text = done.stderr or done.stdout
-            raise CompileError(text.replace(str(files), str(exercise.folder)))
-        status = run_contained(folder, program, [], TIME_LIMIT)
-        if status is None:
-            raise Stopped("they did not end, and were stopped")
-        if status != 0:
-            why = diagnosis.reason_of(how_it_ended(status))
-            raise Stopped(f"they stopped the program: {why}")
+        source = root / PROGRAMS[chapter.number]
         try:
-            own, right = json.loads((folder / "output").read_bytes()).values()
+            text = output_of(folder, source, (folder, files, exercise.folder, chapter.path))
+        except CompileError as error:
+            raise CompileError(str(error).replace(str(files), str(exercise.folder))) from None
+        try:
+            own, right = json.loads(text).values()
         except ValueError:
             raise Stopped("they print something themselves") from None
     return Printed(own, right)

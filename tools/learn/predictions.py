@@ -7,6 +7,7 @@ They stand in exercises/NN_name/predictK.txt. Each may be a number or a product 
 from __future__ import annotations
 
 import ast
+import itertools
 import operator
 import re
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ OPERATORS = {
 }
 
 
+# What may be wrong with a term of a sum, in words that follow "this is the number ".
+MISTAKES = {0: "without {}", 2: "with {} counted twice", 1 / 2: "with half of {}"}
+MOST_MISTAKES = 2  # more of them would explain any number
 CLOSE = 0.05  # a difference up to this says more than a factor
 
 
@@ -41,6 +45,7 @@ class Number:
     words: str  # what it is, as the file asks for it
     why: str  # shown when it is right
     forgotten: tuple[tuple[str, str], ...]  # the wrong number as a sum of products, and what is missing
+    terms: tuple[tuple[str, float], ...] = ()  # what the right number is the sum of
 
 
 @dataclass(frozen=True)
@@ -124,11 +129,39 @@ class Outcome:
                 return missing
         if not self.predicted:
             return "it is not 0"
+        if mistakes := self._mistaken_terms():
+            return f"this is the number {mistakes}"
         ratio = self.counted / self.predicted
         small_or_large = "too small" if ratio > 1 else "too large"
         if abs(self.counted - self.predicted) < CLOSE * self.counted:
             return f"{small_or_large} by {abs(self.counted - self.predicted):,.6g}"
         return f"{small_or_large} by a factor of {max(ratio, 1 / ratio):.3g}"
+
+    def _mistaken_terms(self) -> str:
+        """The fewest mistakes in terms that lead to the number, if there is one way only; "" otherwise."""
+        alike: dict[float, list[str]] = {}  # terms of the same size cannot be told apart
+        for name, size in self.number.terms:
+            alike.setdefault(size, []).append(name)
+        choices = [
+            (by, size, words.format(" or ".join(names)))
+            for size, names in alike.items()
+            for by, words in MISTAKES.items()
+        ]
+        choices += [
+            (by, len(names) * size, MISTAKES[by].format(" and ".join(names)))
+            for size, names in alike.items()
+            for by in (0, 2)  # half of two is one of them
+            if len(names) == 2
+        ]
+        for count in range(1, MOST_MISTAKES + 1):
+            ways = [
+                " and ".join(words for _, _, words in mistakes)
+                for mistakes in itertools.combinations(choices, count)
+                if self.predicted - self.counted == sum((by - 1) * size for by, size, _ in mistakes)
+            ]
+            if ways:
+                return ways[0] if len(ways) == 1 else ""
+        return ""
 
 
 def value(text: str) -> float:

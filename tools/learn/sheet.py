@@ -111,7 +111,7 @@ OF_BUG = {
     "limits?": STRINGS,
 }
 OF_PREDICTION = {"question": STRING, "minutes": NUMBER, "variant": STRING, "input": STRING, "number": TABLES}
-OF_NUMBER = {"count": STRING, "words": STRING, "why": STRING, "forgotten?": TABLES}
+OF_NUMBER = {"count": STRING, "words": STRING, "why": STRING, "forgotten?": TABLES, "terms?": TEXTS}
 OF_FORGOTTEN = {"value": STRING, "says": STRING}
 
 
@@ -384,15 +384,20 @@ class Sheet:
         check(table, OF_NUMBER, where)
         if table["count"] not in COUNTS:
             raise RegionError(f"{where}: `{table['count']}` is no count: must be {', '.join(COUNTS)}")
+
+        def number(text: str) -> float:
+            try:
+                return predictions.value(text)
+            except ValueError as error:
+                raise RegionError(f"{where}: {text!r} is no number") from error
+
         forgotten = []
         for entry in table.get("forgotten", []):
             check(entry, OF_FORGOTTEN, where)
-            try:
-                predictions.value(entry["value"])
-            except ValueError as error:
-                raise RegionError(f"{where}: {entry['value']!r} is no number") from error
+            number(entry["value"])
             forgotten.append((entry["value"], entry["says"]))
-        return predictions.Number(table["count"], table["words"], table["why"], tuple(forgotten))
+        terms = tuple((name, number(text)) for name, text in table.get("terms", {}).items())
+        return predictions.Number(table["count"], table["words"], table["why"], tuple(forgotten), terms)
 
     def _edit(self, table: dict, keys: dict[str, str], where: str) -> opens.Edit:
         check(table, keys, where)

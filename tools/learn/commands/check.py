@@ -159,7 +159,7 @@ def of_kernel(verdict: checking.Verdict) -> str | None:
 def watch_command(exercise: exercises.Exercise, verdict: checking.Verdict) -> str | None:
     """The command that shows the first wrong location; None if there is nothing to watch."""
     finding, which = verdict.finding, of_kernel(verdict)
-    if not (finding and which) or finding.kind in ("hang", "crash", "did_not_run"):
+    if not (finding and which) or finding.kind in ("hang", "crash", "did_not_run", "examples"):
         return None
     words = f"./learn watch {exercise.number} {which} --variant {finding.variant}"
     if finding.at and not exercise.chapter.has_ranks:  # of which each has a slice
@@ -224,12 +224,14 @@ def show_finding(console: Console, exercise: exercises.Exercise, verdict: checki
         console.say(f"{project.shown(own[0])} does not compile:", "bold")
         show_compiler(console, verdict.compiler)
     if finding:
-        console.wrap(finding.headline, f"{finding.variant}: ", style="bold")
+        whose = finding.variant or f"exercise {verdict.exercise}"
+        console.wrap(finding.headline, f"{whose}: ", style="bold")
         for detail in finding.details:
             console.wrap(detail, "   ")
         for line in quote(exercise, finding.lines):
             console.say(cut(f"   {line}", console.width), "yellow")
-        console.say(f"   with {finding.arguments}", "dim")
+        if finding.arguments:
+            console.say(f"   with {finding.arguments}", "dim")
         stops = finding.kind == "crash" or finding.kind in diagnosis.DEFECTS
         if stops and (which := of_kernel(verdict)):
             options = trials.words_of(finding.arguments, finding.variant)

@@ -1,0 +1,86 @@
+/// @file
+/// What the functions of the exercises return for a few arguments: `check` compares a learner's answer with
+/// the chapter's. EXERCISE is its number, answer.inc its text.
+#include "examples.hpp"
+
+namespace fa::examples {
+
+#if EXERCISE == 1
+template <int kSharers>
+struct TileOf {
+  static constexpr int kKeys = 64 * kSharers, Bc = 2 * kKeys, kStep = 16, kBlocks = 2;
+};
+
+template <class Tile>
+void rows() {
+  for (const int rank : {0, 1}) {
+    for (const int tile : {0, 2}) {
+      for (int key = 0; key < Tile::Bc; key += Tile::kStep) {
+#include "answer.inc"
+        example(words("block %d, tile %d of %d keys, slice %d", rank, tile, Tile::Bc, key / Tile::kStep),
+                "its first row", row);
+      }
+    }
+  }
+}
+
+void examples() {
+  rows<TileOf<1>>();
+  rows<TileOf<2>>();
+}
+
+#elif EXERCISE == 4
+using float2 = Pair;
+struct Half {
+  std::uint16_t bits;
+};
+
+/// A lane of a warpgroup. The other block's P is there once it is waited for, until it is released.
+struct Lane {
+  using T = Half;
+  static constexpr int index = 1;
+  float rS[32];
+  struct {
+    Half received[2][64];
+  } s;
+
+  static float p(int i) { return float(i + 1) / 32.0f; }
+  int place(int n, int half) const { return 2 * (2 * n + half); }
+  void fill(bool is_there) {
+    for (int i = 0; i < 32; i += 2) {
+      const std::uint32_t word = is_there ? pack<T>(p(i), p(i + 1)) : 0x7fff7fff;
+      std::memcpy(s.received[index] + i, &word, sizeof word);
+    }
+  }
+  void wait_received() { fill(true); }
+  void leave_received() { fill(false); }
+
+  void score_gradients(const float2 (&delta)[8]) {
+#include "answer.inc"
+  }
+};
+
+void examples() {
+  Lane lane;
+  lane.fill(false);
+  float2 delta[8];
+  for (int n = 0; n < 8; ++n) delta[n] = {float(n), -2.0f * float(n)};
+  for (int i = 0; i < 32; ++i) lane.rS[i] = float(i % 5);
+  const Lane before = lane;
+  lane.score_gradients(delta);
+  for (int n = 0; n < 8; ++n) {
+    for (int half = 0; half < 2; ++half) {
+      const int i = 4 * n + 2 * half;
+      const std::string call =
+          words("n = %d, half = %d, with P = (%g, %g), dP = (%g, %g) and delta[n] = (%g, %g)", n, half,
+                Lane::p(i), Lane::p(i + 1), before.rS[i], before.rS[i + 1], delta[n].x, delta[n].y);
+      example(call, words("rS[%d]", i).c_str(), lane.rS[i]);
+      example(call, words("rS[%d]", i + 1).c_str(), lane.rS[i + 1]);
+    }
+  }
+}
+#endif
+
+}  // namespace fa::examples
+
+int main() { fa::examples::examples(); }
