@@ -46,14 +46,18 @@ PairReads pair_reads(const Shape& shape) {
 }
 
 /// Whether this build has a kernel of a step, or of the backward pass: answers to exercises are compiled for
-/// the widths of their inputs alone, with as many columns of V as of Q and K (attention/launch.hpp).
+/// the head dimensions of their inputs alone, any of which may be the width of V (attention/launch.hpp).
 template <class Step, class Tile>
 constexpr bool is_compiled_for() {
 #ifdef FA_LARGE_TILES_ONLY
   const auto is_tile = []<class Chosen>(std::type_identity<Chosen>) { return std::is_same_v<Chosen, Tile>; };
-  return is_one_of(kTypesOfBuild, kDTypeOf<typename Tile::T>) &&
-         std::any_of(std::begin(kHeadDimsOfBuild), std::end(kHeadDimsOfBuild), [&](int cols) {
-           return Step::template with_tiles<typename Tile::T>(cols, cols, is_tile);
+  const auto is_for = [&](auto f) {
+    return std::any_of(std::begin(kHeadDimsOfBuild), std::end(kHeadDimsOfBuild), f);
+  };
+  return is_one_of(kTypesOfBuild, kDTypeOf<typename Tile::T>) && is_for([&](int cols) {
+           return is_for([&](int cols_of_v) {
+             return Step::template with_tiles<typename Tile::T>(cols, cols_of_v, is_tile);
+           });
          });
 #else
   return true;

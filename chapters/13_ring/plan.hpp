@@ -436,7 +436,8 @@ class Trade {
       for (int peer = 0; peer < s_.R(); ++peer)
         now.push_back({.kind = kCopy, .reads = {own(tensor, peer)}, .writes = {packed(tensor, peer)}});
     }
-    for (int peer = 0; peer < s_.R(); ++peer) {
+    for (int distance = 0; distance < s_.R(); ++distance) {
+      const int peer = s_.ring().next(distance);  // each rank begins with another one
       Views leaving, arriving;
       for (const Name tensor : tensors) {
         leaving.push_back(flat(packed(tensor, peer)));
@@ -472,7 +473,8 @@ class Trade {
       from.pitch = s_.split.tokens;
       now.push_back({.kind = kCopy, .reads = {from}, .writes = {lse_out(peer)}});
     }
-    for (int peer = 0; peer < s_.R(); ++peer) {
+    for (int distance = 0; distance < s_.R(); ++distance) {
+      const int peer = s_.ring().next(distance);  // each rank begins with another one
       Views leaving, arriving;
       for (const Name tensor : tensors) {
         leaving.push_back(heads(tensor, peer));

@@ -39,6 +39,8 @@ std::vector<std::int64_t*> numbers_of(Counters& c) {
           &c.accesses_beside_products,
           &c.arrivals_beside_products,
           &c.steps_before_arrivals,
+          &c.arrivals_before_waits,
+          &c.named_barrier_threads,
           &c.kernels_beside_transfers,
           &c.over_waited};
 }

@@ -55,7 +55,8 @@ std::vector<OtherProblem> other_problems<DecodingAttention>(const DecodingShape&
                                                             const TensorMap& inputs);
 
 /// The changed problems that make most wrong outputs right. Several if the outputs cannot tell them apart:
-/// with the rows of K in another order, O is the same as with those of V in that order.
+/// with the rows of K in another order, O is the same as with those of V in that order. None that explains
+/// only NaN, and none that would make a right O or LSE wrong.
 std::vector<AsIf> find_problems(const TensorMap& outputs, const Check& check,
                                 const std::vector<OtherProblem>& problems);
 

@@ -61,6 +61,9 @@ struct OpCounters {
   /// For each arrival at an mbarrier of a warp that has waited for products: the votes, and the waits at
   /// mbarriers and named barriers, that it has executed since its last wait for products.
   std::int64_t steps_before_arrivals = 0;
+  /// For each wait of a warp at an mbarrier: the arrivals at mbarriers that it has executed until then.
+  std::int64_t arrivals_before_waits = 0;
+  std::int64_t named_barrier_threads = 0;  ///< of the named_barriers, the threads that each is for
   /// Kernels that may run during a transfer to or from another device: one that was enqueued before them, and
   /// for which their stream does not wait.
   std::int64_t kernels_beside_transfers = 0;

@@ -81,6 +81,8 @@ Observation take_observation() {
                     .accesses_beside_products = report.ops.accesses_beside_products,
                     .arrivals_beside_products = report.ops.arrivals_beside_products,
                     .steps_before_arrivals = report.ops.steps_before_arrivals,
+                    .arrivals_before_waits = report.ops.arrivals_before_waits,
+                    .named_barrier_threads = report.ops.named_barrier_threads,
                     .kernels_beside_transfers = report.ops.kernels_beside_transfers,
                     .over_waited = report.ops.over_waited,
                     .early_waits = report.early_waits,

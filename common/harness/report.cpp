@@ -393,6 +393,8 @@ Json to_json(const VariantResult& result) {
                    {"accesses_beside_products", counted.accesses_beside_products},
                    {"arrivals_beside_products", counted.arrivals_beside_products},
                    {"steps_before_arrivals", counted.steps_before_arrivals},
+                   {"arrivals_before_waits", counted.arrivals_before_waits},
+                   {"named_barrier_threads", counted.named_barrier_threads},
                    {"kernels_beside_transfers", counted.kernels_beside_transfers},
                    {"over_waited", counted.over_waited}};
     if (!counted.early_waits.empty()) json["early_waits"] = counted.early_waits;

@@ -47,6 +47,8 @@ struct Counters {
   std::int64_t accesses_beside_products = 0;  ///< loads, stores and atomic operations of such warps
   std::int64_t arrivals_beside_products = 0;  ///< of the mbarrier_arrivals, those of such warps
   std::int64_t steps_before_arrivals = 0;     ///< of warps, from their last wait for products to each arrival
+  std::int64_t arrivals_before_waits = 0;     ///< of warps at mbarriers, before each of their waits there
+  std::int64_t named_barrier_threads = 0;     ///< of the named_barriers, the threads that each is for
   std::int64_t kernels_beside_transfers = 0;  ///< kernels that may run during a transfer enqueued before them
   /// Groups of asynchronous copies, once per warp, that a wait has covered although a later one, before their
   /// first use, would have been enough.

@@ -42,6 +42,8 @@ VariantResult counted(const std::string& name) {
   counters.accesses_beside_products = 11;
   counters.arrivals_beside_products = 6;
   counters.steps_before_arrivals = 13;
+  counters.arrivals_before_waits = 14;
+  counters.named_barrier_threads = 256;
   counters.kernels_beside_transfers = 12;
   result.counted = counters;
   return result;
@@ -294,6 +296,7 @@ TEST(Json, HasEverythingThatTheSimulatorKnows) {
         "mbarrier_waits": 7, "mbarrier_arrivals": 8, "named_barriers": 9, "votes_beside_products": 1,
         "accesses_beside_products": 11,
         "arrivals_beside_products": 6, "steps_before_arrivals": 13,
+        "arrivals_before_waits": 14, "named_barrier_threads": 256,
         "kernels_beside_transfers": 12, "over_waited": 0},
       "defects": [{"kind": "race", "message": "Race reported", "count": 1024}]
     }]})"));

@@ -91,11 +91,18 @@ class ChaptersTest(unittest.TestCase):
                     else:
                         self.assertIn("should be", remark or "")
 
-    def test_an_answer_that_cannot_be_called(self):
+    def told_of(self, answer: str) -> str | None:
         exercise = exercises.select_one("13")
-        for answer in ("return nothing_like_it();", "for (;;) {}", "std::abort();"):
-            with self.subTest(answer):
-                self.assertIsNone(examples.remark(exercise, exercise.copy_with({1: (answer,)}), 1))
+        return examples.remark(exercise, exercise.copy_with({1: (answer,)}), 1)
+
+    def test_an_answer_that_cannot_be_called(self):
+        self.assertIsNone(self.told_of("return nothing_like_it();"))
+        self.assertIsNone(self.told_of('std::puts("here"); return {};'))
+
+    def test_an_answer_that_stops_the_program(self):
+        self.assertIn("merge_weights(1, 2): did not end, and was stopped", self.told_of("for (;;) {}"))
+        words = self.told_of("if (lse_earlier == 3) std::abort(); return {0.268941f, 0.731059f, 2.31326f};")
+        self.assertIn("merge_weights(3, 0): stopped the program: it threw an exception", words)
 
     def test_an_exercise_without_examples(self):
         exercise = exercises.select_one("13")

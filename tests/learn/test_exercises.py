@@ -234,8 +234,10 @@ class SheetTest(InAChapter):
             "inputs, files, try, limit_tiles, limit_sectors, limit_conflicts, limit_mma, limit_wgmma, "
             "limit_barriers, limit_shuffles, limit_votes, "
             "limit_over_waited, limit_wavefronts, limit_late_arrivals, limit_steps_before_arrivals, "
+            "limit_mbarrier_waits, limit_named_barrier_threads, "
             "limit_shared_bytes, least_named_barriers, least_votes_beside_products, "
-            "least_accesses_beside_products, least_arrivals_beside_products, least_kernels_beside_transfers, "
+            "least_accesses_beside_products, least_arrivals_beside_products, "
+            "least_arrivals_before_waits, least_kernels_beside_transfers, "
             "least_shared_room, exercise, open, bug, predict"
         )
         for message, text in {
@@ -263,7 +265,7 @@ class SheetTest(InAChapter):
             f"{first}: `more` has votes, but there is no `limit_votes = true`": but(
                 "number = 1", "number = 1\nmore = { votes = 'Who votes?' }"
             ),
-            f"{first}: `more` has speed, which is no limit and no defect": but(
+            f"{first}: `more` has speed, which is no kind of finding": but(
                 "number = 1", "number = 1\nmore = { speed = 'Why?' }"
             ),
             f"{first}: `watch`: `variant` is missing": but(

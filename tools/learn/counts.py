@@ -54,6 +54,7 @@ LEAST = (
     "votes_beside_products",
     "accesses_beside_products",
     "arrivals_beside_products",
+    "arrivals_before_waits",
     "kernels_beside_transfers",
     "shared_room",
 )

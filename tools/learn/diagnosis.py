@@ -51,6 +51,8 @@ KINDS = (
     *OPERATIONS,
     "wavefronts",
     "late_arrivals",
+    "mbarrier_waits",
+    "named_barrier_threads",
     "shared_bytes",
     *LEAST,
     "steps_before_arrivals",
@@ -875,17 +877,24 @@ BEYOND = {
                 "releases less while a product is in flight",
                 "arrivals at mbarriers during a wgmma of the warp",
             ),
+            (
+                "steps_before_arrivals",
+                "releases a stage later after its product",
+                "votes and waits of a warp from its wait for products to each arrival",
+            ),
+            (
+                "arrivals_before_waits",
+                "releases a stage later",
+                "arrivals at mbarriers that a warp has executed before each of its waits, added up",
+            ),
+            ("mbarrier_waits", "waits more often", "waits at mbarriers"),
+            (
+                "named_barrier_threads",
+                "lets more threads wait for each other",
+                "threads that the named barriers are for, added up",
+            ),
         )
     },
-    "steps_before_arrivals": (
-        lambda attempt: _operations(attempt, "steps_before_arrivals"),
-        "is right, but releases a stage later after its product than the chapter's kernel",
-        partial(
-            _compared,
-            what="votes and waits of a warp from its wait for products to each arrival",
-            names=["steps_before_arrivals"],
-        ),
-    ),
     "shared_bytes": (
         _shared_kilobytes,
         "is right, but needs more shared memory than the chapter's kernel",

@@ -28,6 +28,7 @@ __attribute__((format(printf, 1, 2))) inline std::string words(const char* forma
 /// Prints a line. @param call  with its arguments     @param name  of a value that comes out
 inline void example(const std::string& call, const char* name, const std::string& value) {
   std::printf("%s\t%s\t%s\n", call.c_str(), name, value.c_str());
+  std::fflush(stdout);  // the next call may end the program
 }
 inline void example(const std::string& call, const char* name, double value) {
   const bool is_long = value == std::round(value) && std::abs(value) < 1e15;

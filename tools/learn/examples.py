@@ -47,6 +47,10 @@ def _calls(exercise: Exercise, number: int, answer: Iterable[str]) -> Calls:
         source = exercise.chapter.path / PROGRAM
         includes = (folder, FOLDER, exercise.chapter.path)
         printed = maps.output_of(folder, source, includes, [f"-DEXERCISE={number}"])
+    return _parsed(printed)
+
+
+def _parsed(printed: bytes) -> Calls:
     calls: Calls = {}
     for line in printed.decode(errors="replace").splitlines():
         call, what, value = line.split("\t")
@@ -97,6 +101,13 @@ def remark(exercise: Exercise, copy: dict[str, str], number: int) -> str | None:
         return None
     answer = regions.places(copy, exercise.regions, "")[number].lines
     try:
-        return compared(_calls(exercise, number, answer), _right_calls(exercise, number))
-    except (CompileError, maps.Stopped, ValueError):  # it prints something itself
+        right = _right_calls(exercise, number)
+        try:
+            return compared(_calls(exercise, number, answer), right)
+        except maps.Stopped as stopped:
+            own = _parsed(stopped.output)
+            first = next((call for call in right if call not in own), "an example")
+            how = str(stopped).removeprefix("they ").replace("were", "was")
+            return compared(own, {call: right[call] for call in own if call in right}) or f"{first}: {how}"
+    except (CompileError, ValueError):  # it prints something itself
         return None

@@ -28,6 +28,10 @@ LESSON_COLS = "64"  # of the tiles in the lesson's pictures
 class Stopped(Exception):
     """The program that prints the maps came to no end, or to a bad one; the text says which."""
 
+    def __init__(self, text: str, output: bytes = b"") -> None:
+        super().__init__(text)
+        self.output = output  # what it has printed before
+
 
 # --- the kinds of maps: each says what is wrong with a learner's ----------------------------------
 
@@ -324,11 +328,13 @@ def output_of(folder: Path, source: Path, includes: Iterable[Path], options: Ite
     if done.returncode != 0:
         raise CompileError(done.stderr or done.stdout)
     status = run_contained(folder, program, [], TIME_LIMIT)
+    output = (folder / "output").read_bytes()
     if status is None:
-        raise Stopped("they did not end, and were stopped")
+        raise Stopped("they did not end, and were stopped", output)
     if status != 0:
-        raise Stopped(f"they stopped the program: {diagnosis.reason_of(how_it_ended(status))}")
-    return (folder / "output").read_bytes()
+        why = diagnosis.reason_of(how_it_ended(status))
+        raise Stopped(f"they stopped the program: {why}", output)
+    return output
 
 
 def printed(exercise: Exercise, copy: Mapping[str, str]) -> Printed:

@@ -34,6 +34,8 @@ LIMITS = (
     "wavefronts",
     "late_arrivals",
     "steps_before_arrivals",
+    "mbarrier_waits",
+    "named_barrier_threads",
     "shared_bytes",
 )
 
@@ -49,7 +51,7 @@ DEFECTS = (
     "uninitialized_read",
 )
 
-NUMBERS_WRONG = "numbers"  # the kind of finding, which `more` may name as well
+OTHER_KINDS = ("hang", "crash", "numbers", "fault", "traffic")  # of findings, which `more` may name as well
 
 STRING, STRINGS, TABLES = "a string", "a list of strings", "a list of tables"
 NUMBER, SWITCH, NUMBERS = "a number", "true or false", "a table of numbers"
@@ -208,8 +210,8 @@ class Sheet:
                 key = f"{'least' if kind in LEAST else 'limit'}_{kind}"
                 if kind in LIMITS + LEAST and not table.get(key):
                     raise RegionError(f"{where}: `more` has {kind}, but there is no `{key} = true`")
-                if kind not in (*LIMITS, *LEAST, *DEFECTS, NUMBERS_WRONG):
-                    raise RegionError(f"{where}: `more` has {kind}, which is no limit and no defect")
+                if kind not in (*LIMITS, *LEAST, *DEFECTS, *OTHER_KINDS):
+                    raise RegionError(f"{where}: `more` has {kind}, which is no kind of finding")
             if "watch" in entry:
                 check(entry["watch"], OF_WATCH, f"{where}: `watch`")
             for at, wrong in enumerate(entry.get("wrong", []), 1):

@@ -314,12 +314,13 @@ def sizes_of(inputs: Iterable[str]) -> list[str]:
     default device.
     """
 
-    def named(option: str, default: str) -> list[str]:
-        words = (shlex.split(line) for line in inputs)
-        return sorted({w[w.index(option) + 1] if option in w else default for w in words})
+    words = [shlex.split(line) for line in inputs]
 
-    types = (f"fa::DType::{DTYPES[name]}" for name in named("--dtype", "fp32"))
-    head_dims = named("--head-dim", "64")
+    def named(option: str, default: str | None) -> set[str]:
+        return {w[w.index(option) + 1] if option in w else default for w in words} - {None}
+
+    types = (f"fa::DType::{DTYPES[name]}" for name in sorted(named("--dtype", "fp32")))
+    head_dims = sorted(named("--head-dim", "64") | named("--head-dim-v", None))
     return [
         f"-DFA_HEAD_DIMS={','.join(head_dims)}",
         f"-DFA_DTYPES={','.join(types)}",

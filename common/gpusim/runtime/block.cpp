@@ -175,6 +175,7 @@ void BlockRunner::start_threads() {
     t.volatile_read = 0;
     t.reads_outside = 0;
     t.steps = -1;
+    t.arrivals = 0;
     t.fence_epoch = 0;
     t.fence_pc = nullptr;
     t.loops.reset();

@@ -372,6 +372,7 @@ class BlockRunner {
     std::uint64_t volatile_read_at = 0;  ///< in this basic block and iteration
     std::vector<std::uintptr_t> locks;   ///< that it has taken since the last __syncthreads()
     int steps = -1;                      ///< as steps_before_arrivals has it; -1: no wait for products yet
+    int arrivals = 0;                    ///< at mbarriers
     int reads_outside = 0;               ///< that it has made: what it does with their values is not reported
     std::uint32_t fence_epoch = 0;       ///< in which it has executed its latest __threadfence()
     const void* fence_pc = nullptr;  ///< of its latest __threadfence(), as far as the log has been processed

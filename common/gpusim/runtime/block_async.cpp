@@ -30,7 +30,10 @@ void append(std::vector<Piece>& text, const char* separator, std::vector<Piece>&
 void BlockRunner::post(Operation&& operation, const void* pc) {
   const bool arrives =
       operation.kind == Operation::Kind::kArrive || operation.kind == Operation::Kind::kArriveInCluster;
-  if (arrives) operation.steps = std::max(current_->steps, 0);
+  if (arrives) {
+    operation.steps = std::max(current_->steps, 0);
+    ++current_->arrivals;
+  }
   if (debugging_) {
     const bool trapped = trapped_;
     {
@@ -100,6 +103,7 @@ void BlockRunner::process_operations(const WarpAccess& access, int warp) {
   const Operation& first = operations_[access.addresses[std::countr_zero(access.lanes)]];
   count_operation(first.kind, std::popcount(access.lanes), warp);
   tally.ops.steps_before_arrivals += first.steps;
+  if (first.kind == Operation::Kind::kNamedArrive) tally.ops.named_barrier_threads += first.value;
   if (debugging_) return;  // post() has processed them
   if (!has_clocks_) start_clocks();
   const auto* const pc = reinterpret_cast<const void*>(access.key.pc());

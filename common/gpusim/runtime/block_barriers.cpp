@@ -324,6 +324,7 @@ void BlockRunner::next_phase(Mbarrier& b) {
 /// Lets those threads of a warp go on whose barriers are complete.
 void BlockRunner::settle_waits(int warp) {
   bool released = false, waited = false, came = false;
+  int arrivals = 0, party = 0;
   told_.clear();
   if (record_ != nullptr) record_->begin_batch();
   std::uint32_t gone_on = 0;
@@ -332,9 +333,11 @@ void BlockRunner::settle_waits(int warp) {
     if (t.state == State::kMbarrier) {
       settle_mbarrier(t);
       waited |= t.passed;
+      if (t.passed) arrivals = std::max(arrivals, t.arrivals);
       gone_on |= std::uint32_t(t.passed) << i % kWarpSize;
     } else if (t.state == State::kNamedBarrier && !t.arrived) {
       t.arrived = came = true;
+      party = t.party;
       count_step(t);
       if (!has_clocks_) start_clocks();
       named_barriers_[std::size_t(t.value)].waiting.push_back(i);
@@ -344,7 +347,9 @@ void BlockRunner::settle_waits(int warp) {
   }
   if (record_ != nullptr) record_go_on(warp, gone_on, record::BarrierKind::kMbarrier);
   tally.ops.mbarrier_waits += waited;
+  tally.ops.arrivals_before_waits += arrivals;
   tally.ops.named_barriers += came;
+  tally.ops.named_barrier_threads += party;
   if (released) ++warps_[warp].clock.tick;
 }
 

@@ -121,6 +121,8 @@ void Session::absorb(Tally& tally) {
   report_.ops.accesses_beside_products += tally.ops.accesses_beside_products;
   report_.ops.arrivals_beside_products += tally.ops.arrivals_beside_products;
   report_.ops.steps_before_arrivals += tally.ops.steps_before_arrivals;
+  report_.ops.arrivals_before_waits += tally.ops.arrivals_before_waits;
+  report_.ops.named_barrier_threads += tally.ops.named_barrier_threads;
   report_.ops.over_waited += tally.ops.over_waited;
   for (const auto& [pc, count] : tally.blocks) blocks_[pc] += count;
   tally.blocks.clear();
