@@ -124,24 +124,47 @@ struct NextTile {
   TileKind kind;
 };
 struct Tile {
-  static constexpr int Br = 64, Bc = 64;
+  static constexpr int Br = 64, Bc = 64, kSlice = 32, kHeadDim = 64;
+};
+struct VisibleTiles {
+  const Masks& masks;
+  const MaskMod& head_mask;
+  Span queries;
+
+  NextTile before(int tile) const {
+#include "answer.inc"
+  }
 };
 
-NextTile before(const Masks& masks, const MaskMod& head_mask, const Span& queries, int tile) {
-#include "answer.inc"
+void before(const Masks& masks, int first_query, const char* which) {
+  const MaskMod head_mask = masks.of(0);
+  const VisibleTiles tiles = {masks, head_mask, masks.queries(first_query, Tile::Br)};
+  for (int tile = 10; tile >= 0; --tile) {
+    const NextTile next = tiles.before(tile);
+    const std::string call =
+        words("before(%d) for queries %d to %d, %s", tile, first_query, first_query + Tile::Br - 1, which);
+    example(call, "the tile", next.tile < 0 ? "negative" : words("%d", next.tile));
+    if (next.tile >= 0) example(call, "its kind", name_of(next.kind));
+  }
 }
 
 void examples() {
-  for (const int width : {194, 193, 65, 1}) {
-    Masks masks = {.heads = 1, .seq_q = 640, .seq_k = 640, .causal = true, .window = width};
-    for (int tile = 9; tile >= 0; --tile) {
-      const NextTile next = before(masks, masks.of(0), masks.queries(512, Tile::Br), tile);
-      const std::string call =
-          words("before(%d) for queries 512 to 575, under a causal mask with a window of %d", tile, width);
-      example(call, "the tile", next.tile < 0 ? "negative" : words("%d", next.tile));
-      if (next.tile >= 0) example(call, "its kind", name_of(next.kind));
-    }
+  for (const int width :
+       {194, 193, 65, 1}) {  // the first key of the window is the last of a tile, or the one after it
+    const Masks masks = {.heads = 1, .seq_q = 640, .seq_k = 640, .causal = true, .window = width};
+    before(masks, 512, words("under a causal mask with a window of %d", width).c_str());
+    before(masks, 0, words("under a causal mask with a window of %d", width).c_str());
   }
+  const std::uint8_t blocks[10][10] = {{1, 0, 1, 0, 0, 1, 1, 0, 0, 0}};
+  before({.heads = 1,
+          .seq_q = 640,
+          .seq_k = 640,
+          .causal = false,
+          .window = 1280,
+          .blocks = blocks[0],
+          .heads_of_blocks = 1,
+          .log2_size_of_blocks = 6},
+         0, "which see blocks 0, 2, 5 and 6 of 64 keys");
 }
 
 #elif EXERCISE == 6
@@ -399,6 +422,11 @@ void wgmma_wait(Registers&...) {
   ++waits;
 }
 }  // namespace ptx
+namespace ch09 {
+void scale_rows(float (&rO)[32], const float (&by)[2]) {
+  for (int i = 0; i < 32; ++i) rO[i] *= by[i / 2 % 2];
+}
+}  // namespace ch09
 
 struct Consumer {
   int waits_before = 0;

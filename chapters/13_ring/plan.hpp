@@ -38,7 +38,7 @@ using enum Operation::Kind;
 /// only chapter.cu includes this one.
 std::vector<int> Split::pieces_of(int rank) const {
   if (!zigzag) return {rank};
-  // EXERCISE 2: With zigzag, there are 2 * R pieces. Give each rank an early and a late one, so that all have the same work under a causal mask.
+  // EXERCISE 2: With zigzag, there are 2 * R pieces. Give each rank an early and a late one, from both ends on, so that all have the same work under a causal mask.
   return {rank, 2 * R - 1 - rank};
   // END 2
 }

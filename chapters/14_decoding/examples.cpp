@@ -53,7 +53,7 @@ struct Piece {
 
 #if EXERCISE == 1
 void examples() {
-  for (const float m : {-500.0f, 500.0f, 0.0f}) {
+  for (const float m : {-500.0f, 500.0f, 0.0f, -1e30f}) {
     Piece piece, other[1];
     other[0].state = {m, 3.0f};
     other[0].o.x = 6.0f;
@@ -121,7 +121,7 @@ void examples() {
 
 #elif EXERCISE == 6
 struct Table {
-  std::int64_t operator[](std::int64_t index) const { return 100 + index; }
+  std::int64_t operator[](std::int64_t index) const { return 100 + index % 1000; }
 };
 struct Paged {
   Table table;
@@ -135,8 +135,8 @@ void examples() {
   for (const auto& [batch, key, columns, shift] :
        {std::array{0, 5, 8, 4}, {0, 16, 8, 4}, {2, 47, 8, 4}, {3, 130, 5, 6}, {60000, 0, 40000, 4}}) {
     const Paged paged = {{}, columns, shift};
-    example(words("page(%d, %d), with pages of %d keys, %d columns and table[i] = 100 + i", batch, key,
-                  1 << shift, columns),
+    example(words("page(%d, %d), with pages of %d keys, %d columns and table[i] = 100 + i %% 1000", batch,
+                  key, 1 << shift, columns),
             "the result", double(paged.page(batch, key)));
   }
 }

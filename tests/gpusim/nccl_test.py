@@ -109,7 +109,7 @@ class Nccl(unittest.TestCase):
 
     def test_outside(self):
         for line in run(2, "outside"):
-            self.assertIn("ncclSend: the data to send is not in device memory", line)
+            self.assertIn("bytes to send are not all in device memory", line)
 
 
 if __name__ == "__main__":

@@ -1026,17 +1026,19 @@ class SeveralFilesTest(InAChapter):
             self.judged(set())  # a blank is not wrong: it is blank
         says.assert_not_called()
 
-    def test_an_example_is_the_first_detail_unless_there_is_a_defect(self):
+    def test_an_example_is_the_first_detail(self):
         told = "f(1): the result is 2, should be 3"
         copy = self.exercise.copy_with({1: ("  return 1;",)})
-        race = {"kind": "race", "message": "no barrier", "count": 1}
         with mock.patch.object(examples, "remark", return_value=told):
-            for result, place in ((wrong(ALL_ROWS, ALL_COLS), 0), ({"defects": [race]}, -1)):
-                tried = mock.Mock(return_value=[attempt(**result)])
-                bench = mock.Mock(try_files=tried, solution=mock.Mock(return_value=[]))
-                verdict = checking.judge(bench, self.exercise, copy)
-                self.assertEqual(verdict.finding.details[place], told)
-                self.assertGreater(len(verdict.finding.details), 1)
+            bench = self.fails_on("--rows 1")
+            verdict = checking.judge(bench, self.exercise, copy)
+            self.assertEqual((verdict.kind, verdict.finding.details[0]), ("numbers", told))
+            self.assertGreater(len(verdict.finding.details), 1)
+            bench.try_files = mock.Mock(side_effect=console.LearnError("not enough memory", 3))
+            state, finding = checking.explain_in_full(bench, self.exercise, copy, 1)
+            self.assertEqual((state, finding.details), (checking.WRONG, [told]))
+        with mock.patch.object(examples, "remark", return_value=None), self.assertRaises(console.LearnError):
+            checking.explain_in_full(bench, self.exercise, copy, 1)
 
     def test_an_answer_that_only_an_example_shows_to_be_wrong(self):
         copy = self.exercise.copy_with({1: ("  return 1;",)})

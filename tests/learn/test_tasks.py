@@ -182,6 +182,7 @@ class OfPredictions(InAChapter):
             (3007, "without Q and O"),
             (3114, "without Q or O and with LSE counted twice"),
             (1700, "with half of K and without LSE"),
+            (1703.5, "with half of K and with half of LSE"),  # and not without one and with half of the other
         ):
             outcome = predictions.Outcome(number, predicted, 3207)
             self.assertEqual(outcome.remark, f"this is the number {words}", predicted)

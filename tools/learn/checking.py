@@ -7,6 +7,7 @@ that has the solution of every other exercise.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import tempfile
 from collections.abc import Callable, Iterable
@@ -442,19 +443,23 @@ def explain_alone(
 
     @param is_last  of the stages: an answer that passes must have the chapter's values in all examples
     """
+    remark = functools.partial(examples.remark, exercise, copy, number)
     try:
         quick = number if stage.quick else None
         attempts = _try_alone(bench, exercise, copy, number, quick)
     except trials.CompileError:
         return UNKNOWN, None
+    except LearnError as error:  # an answer may ask for more memory than there is
+        if told := remark():
+            return WRONG, diagnosis.Finding("examples", "", "", str(error), [told])
+        raise
     limits = limits_of(exercise, copy) if stage.limits else []
     solution = bench.solution(tuple(exercise.inputs)) if limits else []
     more = exercise.more_of(number)
     finding = diagnosis.explain(attempts, limits, solution, more)
-    if (finding or is_last) and (remark := examples.remark(exercise, copy, number)):
+    if (finding or is_last) and (told := remark()):
         finding = finding or diagnosis.Finding("examples", "", "", EXAMPLES_DIFFER)
-        comes_first = finding.kind not in diagnosis.DEFECTS  # which have a cause of their own
-        finding.details.insert(0 if comes_first else len(finding.details), remark)
+        finding.details.insert(0, told)
     return WRONG if finding else RIGHT, finding
 
 

@@ -142,22 +142,23 @@ class Outcome:
         alike: dict[float, list[str]] = {}  # terms of the same size cannot be told apart
         for name, size in self.number.terms:
             alike.setdefault(size, []).append(name)
-        choices = [
-            (by, size, words.format(" or ".join(names)))
+        choices = [  # the group, what it adds to the number, and the words
+            (names, (by - 1) * size, words.format(" or ".join(names)))
             for size, names in alike.items()
             for by, words in MISTAKES.items()
         ]
         choices += [
-            (by, len(names) * size, MISTAKES[by].format(" and ".join(names)))
+            (names, (by - 1) * len(names) * size, MISTAKES[by].format(" and ".join(names)))
             for size, names in alike.items()
             for by in (0, 2)  # half of two is one of them
             if len(names) == 2
         ]
         for count in range(1, MOST_MISTAKES + 1):
             ways = [
-                " and ".join(words for _, _, words in mistakes)
+                " and ".join(words for *_, words in mistakes)
                 for mistakes in itertools.combinations(choices, count)
-                if self.predicted - self.counted == sum((by - 1) * size for by, size, _ in mistakes)
+                if self.predicted - self.counted == sum(added for _, added, _ in mistakes)
+                and all(one[0] is not other[0] for one, other in itertools.combinations(mistakes, 2))
             ]
             if ways:
                 return ways[0] if len(ways) == 1 else ""

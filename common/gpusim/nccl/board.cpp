@@ -95,15 +95,20 @@ std::optional<std::string> Board::deadlock() const {
   if (!find_circle(rank_, circle)) return std::nullopt;
   if (*std::min_element(circle.begin(), circle.end()) != rank_) return std::nullopt;
   std::string text;
-  bool only_sends = true;
+  bool only_sends = true, receive_as_well = false;
   for (std::size_t i = 0; i < circle.size(); ++i) {
     const std::string half = describe(circle[i], circle[(i + 1) % circle.size()]);
     if (half.empty()) return std::nullopt;
     only_sends = only_sends && half.find(" sends ") != half.npos;
+    const std::vector<Half> halves = missing(circle[i]);
+    receive_as_well = receive_as_well || std::any_of(halves.begin(), halves.end(), [](const Half& each) {
+                        return each.verb == Verb::kReceive;
+                      });
     text += (i == 0 ? "deadlock: " : ", ") + half;
   }
-  return text + (only_sends ? ": nobody receives, because each waits until its send is over"
-                            : ": each waits for the other, and no rank can go on");
+  if (!only_sends) return text + ": each waits for the other, and no rank can go on";
+  return text + (receive_as_well ? ": nobody receives these, because each waits until its own group is over"
+                                 : ": nobody receives, because each waits until its send is over");
 }
 
 void Board::fail(const std::string& reason) {

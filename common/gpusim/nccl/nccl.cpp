@@ -176,8 +176,8 @@ ncclResult_t run(const std::vector<Call>& calls) {
     gpusim::begin_routine(call.stream, call.name);
     // A transfer out of an allocation is a defect, as it is for a kernel.
     if (call.from != nullptr && !gpusim::account_read(call.from, call.bytes, call.name))
-      return failed(ncclInvalidArgument,
-                    std::string(call.name) + ": the data to send is not in device memory");
+      return failed(ncclInvalidArgument, std::string(call.name) + ": the " + std::to_string(call.bytes) +
+                                             " bytes to send are not all in device memory");
   }
   std::vector<Half> halves;
   for (const Call& call : calls)

@@ -231,7 +231,7 @@ def show_finding(console: Console, exercise: exercises.Exercise, verdict: checki
         for line in quote(exercise, finding.lines):
             console.say(cut(f"   {line}", console.width), "yellow")
         if finding.arguments:
-            console.say(f"   with {finding.arguments}", "dim")
+            console.say(f"   with {shlex.join(trials.without_variant(finding.arguments))}", "dim")
         stops = finding.kind == "crash" or finding.kind in diagnosis.DEFECTS
         if stops and (which := of_kernel(verdict)):
             options = trials.words_of(finding.arguments, finding.variant)
@@ -415,7 +415,7 @@ def check_bug(
         text = copy.get(name, "").splitlines()
         if 0 < int(number) <= len(text):
             console.say(cut(f"   {place} | {text[int(number) - 1]}", console.width), "yellow")
-    console.say(f"   with {finding.arguments}", "dim")
+    console.say(f"   with {shlex.join(trials.without_variant(finding.arguments))}", "dim")
     console.wrap(bug.task, "task:  ")
     console.say(
         f"next:  {project.shown(bug.folder(exercise))}; a hint: ./learn hint {exercise.number} {bug.name}"
