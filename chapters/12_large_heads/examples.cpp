@@ -3,6 +3,8 @@
 /// the chapter's. EXERCISE is its number, answer.inc its text.
 #include "examples.hpp"
 
+#include <map>
+
 namespace fa::examples {
 
 #if EXERCISE == 1
@@ -73,6 +75,70 @@ void examples() {
                 Lane::p(i), Lane::p(i + 1), before.rS[i], before.rS[i + 1], delta[n].x, delta[n].y);
       example(call, words("rS[%d]", i).c_str(), lane.rS[i]);
       example(call, words("rS[%d]", i + 1).c_str(), lane.rS[i + 1]);
+    }
+  }
+}
+
+#elif EXERCISE == 5
+/// The barriers of a block.
+struct Barriers {
+  std::uint64_t own_free[2], received_full[2], rows_full, rows_empty;
+};
+Barriers of_block[2];
+int own_rank = 0, fences = 0;
+std::map<std::string, int> arrivals;  // how many, by barrier and kind
+
+void arrive(const std::uint64_t* barrier, const char* kind) {
+  std::string name = "another barrier";
+  for (int block = 0; block < 2; ++block) {
+    for (int index = 0; index < 2; ++index) {
+      if (barrier == &of_block[block].own_free[index]) name = words("own_free[%d] of block %d", index, block);
+      if (barrier == &of_block[block].received_full[index])
+        name = words("received_full[%d] of block %d", index, block);
+    }
+  }
+  ++arrivals[name + kind];
+}
+namespace ptx {
+std::uint64_t* mapa(std::uint64_t* barrier, int block) {
+  return reinterpret_cast<std::uint64_t*>(&of_block[block]) +
+         (barrier - reinterpret_cast<std::uint64_t*>(&of_block[own_rank]));
+}
+void mbarrier_arrive_cluster_relaxed(std::uint64_t* barrier) { arrive(barrier, ", relaxed"); }
+void mbarrier_arrive_cluster(std::uint64_t* barrier) {
+  arrive(barrier, ", which publishes what was written");
+}
+void mbarrier_arrive(std::uint64_t* barrier) { arrive(barrier, ""); }
+void fence_proxy_async() { ++fences; }
+}  // namespace ptx
+void __syncwarp() {}
+void __threadfence() { ++fences; }
+void __threadfence_block() { ++fences; }
+
+/// A thread of a warpgroup.
+struct Thread {
+  Barriers& s;
+  int index, rank;
+  struct {
+    int x;
+  } threadIdx;
+  void leave_received() {
+#include "answer.inc"
+  }
+};
+
+void examples() {
+  for (const int rank : {0, 1}) {
+    for (const int index : {0, 1}) {
+      own_rank = rank, fences = 0, arrivals.clear();
+      for (int lane = 0; lane < 32; ++lane)
+        Thread{of_block[rank], index, rank, {128 * (1 + index) + 64 + lane}}.leave_received();
+      std::string all;
+      for (const auto& [name, count] : arrivals)
+        all += words("%s%d at %s", all.empty() ? "" : ", ", count, name.c_str());
+      const std::string call = words("leave_received() in a warp of warpgroup %d in block %d", index, rank);
+      example(call, "the list of arrivals", all.empty() ? "empty" : all);
+      example(call, "the number of fences", fences);
     }
   }
 }
