@@ -29,6 +29,53 @@ void examples() {
     }
   }
 }
+
+#elif EXERCISE == 6
+/// What a call does at a named barrier.
+struct Visit {
+  int barrier = -1, threads = 0;
+  const char* how = "nothing";
+} last;
+namespace ptx {
+void barrier_sync(int barrier, int threads) { last = {barrier, threads, "waits"}; }
+void barrier_arrive(int barrier, int threads) { last = {barrier, threads, "goes on"}; }
+}  // namespace ptx
+
+template <int kConsumers>
+struct Turns {
+  int index;
+#include "answer.inc"
+};
+
+Visit visit_of(auto call) {
+  last = {};
+  call();
+  return last;
+}
+
+template <int kConsumers>
+void turns() {
+  for (int i = 0; i < kConsumers; ++i) {
+    const int next = (i + 1) % kConsumers;
+    const Visit pass = visit_of([&] { Turns<kConsumers>{i}.pass(); });
+    const Visit take = visit_of([&] { Turns<kConsumers>{next}.take(); }),
+                own = visit_of([&] { Turns<kConsumers>{i}.take(); });
+    const std::string call =
+        words("pass() of consumer %d and take() of consumer %d, of %d consumers", i, next, kConsumers);
+    example(call, "what pass() does", pass.how);
+    example(call, "what take() does", take.how);
+    example(call, "the barrier of take()", take.barrier == pass.barrier ? "that of pass()" : "another one");
+    example(call, "the number of threads that the barrier is for",
+            take.threads == pass.threads ? words("%d", take.threads) : "not the same");
+    example(call, words("the barrier of take() of consumer %d", i).c_str(),
+            take.barrier != own.barrier ? "another one" : "the same");
+  }
+}
+
+void examples() {
+  turns<2>();
+  turns<3>();
+}
 #endif
 
 }  // namespace fa::examples

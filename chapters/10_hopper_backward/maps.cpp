@@ -96,10 +96,10 @@ using Rows = Coord (*)(int, int, int);
 
 /// The sizes of KeyTiles at a head dimension of 128, and at one of 64.
 struct Queries64 {
-  static constexpr int Br = 64, kDqCols = 64, kHeadDim = 128;
+  static constexpr int Br = 64, kDqCols = 64, kFirstDqCols = 64, kHeadDim = 128;
 };
 struct Queries128 {
-  static constexpr int Br = 128, kDqCols = 64, kHeadDim = 64;
+  static constexpr int Br = 128, kDqCols = 64, kFirstDqCols = 64, kHeadDim = 64;
 };
 
 template <class Tile>

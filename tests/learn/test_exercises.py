@@ -1135,6 +1135,8 @@ class SeveralFilesTest(InAChapter):
     def test_a_change_outside_of_the_exercises_is_found_in_any_file(self):
         copy, blank = self.copy({3: ("  return 9;",)}), self.exercise.blank_copy
         self.assertIsNone(checking._first_change_outside(copy, blank))
+        copy["more.cuh"] = copy["more.cuh"].replace("// END", "   // END") + "\n\n"  # white space
+        self.assertIsNone(checking._first_change_outside(copy, blank))
         copy["more.cuh"] += "int own;\n"
         found = checking._first_change_outside(copy, blank)
         self.assertEqual(found, "a different number of lines")

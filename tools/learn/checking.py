@@ -484,11 +484,16 @@ def limits_of(exercise: Exercise, copy: dict[str, str]) -> list[str]:
 
 
 def _first_change_outside(copy: dict[str, str], blank: dict[str, str]) -> str | None:
+    """The first line outside of the exercises that is not as `start` has written it, but for white space."""
+
+    def code(text: str) -> list[str]:
+        return [line for line in map(str.strip, regions.outside(text)) if line]
+
     for name, text in copy.items():
-        own, fresh = regions.outside(text), regions.outside(blank[name])
+        own, fresh = code(text), code(blank[name])
         for mine, original in zip(own, fresh, strict=False):
             if mine != original:
-                return mine.strip() or "an empty line"
+                return mine
         if len(own) != len(fresh):
             return "a different number of lines"
     return None

@@ -13,6 +13,12 @@
 #include <cstring>
 #include <string>
 
+#ifndef __device__
+#define __device__
+#define __host__
+#define __forceinline__
+#endif
+
 namespace fa::examples {
 
 /// As std::printf(), into a string.

@@ -396,7 +396,10 @@ def check_bug(
         finding = bug.judge(bench, exercise, copy)
     except trials.CompileError as error:
         console.clear()
-        lines, _ = checking.compiler_errors(str(error).splitlines(), [])
+        said = str(error)
+        for name in exercise.names:
+            said = said.replace(f"{exercise.chapter.path}/{name}", f"{bug.folder(exercise)}/{name}")
+        lines, _ = checking.compiler_errors(said.splitlines(), [])
         console.say(f"{project.shown(bug.folder(exercise))} does not compile:", "bold")
         show_compiler(console, lines)
         return False
