@@ -314,7 +314,7 @@ void examples() {
     }
   }
 }
-#else
+#elif EXERCISE == 10
 struct Mod {
   float slope;
   int shift;

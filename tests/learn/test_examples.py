@@ -5,6 +5,7 @@ python3 -m tests.learn.test_examples
 
 from __future__ import annotations
 
+import re
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
@@ -66,6 +67,9 @@ class ChaptersTest(unittest.TestCase):
             number = exercise.chapter.number
             numbers = examples.exercises_of(exercise)
             self.assertLessEqual(numbers, {region.number for region in exercise.regions}, number)
+            text = (exercise.chapter.path / examples.PROGRAM).read_text(encoding="utf-8")
+            named = {int(found) for found in re.findall(r"EXERCISE == (\d+)", text)}
+            self.assertEqual(numbers, named, "each has a line `#if EXERCISE == K` of its own")
             for region in (exercise.region(n) for n in numbers):
                 cases.append((exercise, region.number, "solution", region.solution))
                 cases.append((exercise, region.number, "blank", region.stub))
